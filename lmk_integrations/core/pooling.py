@@ -70,6 +70,8 @@ def plan_rows(
         stops[-1] = length
         return RowPlan(starts, stops, (stops - starts).astype(np.float32))
     weights = (stops - starts).astype(np.float32)
+    if stops[-1] == starts[-1]:  # an empty text: its row is all there is
+        starts[-1], stops[-1], weights[-1] = 0, length, 1
     text_at = pooled_prefix_start if pooling == "cls" else length - 1
     return RowPlan(
         np.append(starts, text_at), np.append(stops, text_at + 1), weights, text_row=len(weights)

@@ -1,0 +1,184 @@
+"""The PyTorch backend: any transformers encoder or decoder that gives hidden states."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lmk_integrations.encoder.backends.base import WindowInput
+from lmk_integrations.errors import ConfigError, ModelError
+
+Floats = NDArray[np.float32]
+
+# These number positions from padding_idx + 1 and find the padding by token id, so a window whose
+# landmark has the pad's id would be numbered wrongly: they are told their positions.
+_OFFSET_POSITIONS = {
+    "camembert",
+    "data2vec-text",
+    "longformer",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+}
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_UNUSED_WEIGHTS = ("pooler.", ".pooler.")
+
+
+class TorchBackend:
+    """Runs the model in a directory on one device. See `Backend`."""
+
+    def __init__(self, directory: Path, *, pad_id: int, device: str, dtype: str) -> None:
+        self._device = _pick_device(device)
+        self.device = str(self._device)
+        self.dtype = _pick_dtype(dtype, self._device)
+        self._model, self.config = _load(directory, _DTYPES[self.dtype])
+        self._model.to(self._device)
+        self._pad_id = pad_id
+        self._positions_from = self._position_offset()
+        self.dim = int(self.config.hidden_size)
+
+    def _position_offset(self) -> int | None:
+        if self.config.model_type not in _OFFSET_POSITIONS:
+            return None
+        return int(self.config.pad_token_id or 0) + 1
+
+    @torch.inference_mode()
+    def rows(self, windows: Sequence[WindowInput]) -> list[Floats]:
+        """Pad the windows to one batch, run the model, take the wanted rows on the device."""
+        lengths = [len(window.ids) for window in windows]
+        ids = np.full((len(windows), max(lengths)), self._pad_id, np.int64)
+        for row, window in enumerate(windows):
+            ids[row, : len(window.ids)] = window.ids
+        inputs = torch.from_numpy(ids).to(self._device)
+        steps = torch.arange(ids.shape[1], device=self._device)
+        # From the lengths, never from the ids: PAD may equal the landmark.
+        mask = steps[None, :] < torch.tensor(lengths, device=self._device)[:, None]
+        arguments: dict[str, Any] = {"input_ids": inputs, "attention_mask": mask.long()}
+        if self._positions_from is not None:
+            arguments["position_ids"] = (steps + self._positions_from)[None, :].expand_as(inputs)
+        if self.config.is_decoder or getattr(self.config, "use_cache", None):
+            arguments["use_cache"] = False
+        states = self._model(**arguments).last_hidden_state
+        return _take_rows(states, windows)
+
+
+def _take_rows(states: torch.Tensor, windows: Sequence[WindowInput]) -> list[Floats]:
+    """Mean states of each window's runs, gathered on the device, then moved at once."""
+    counts = [len(window.starts) for window in windows]
+    batch = np.repeat(np.arange(len(windows)), counts)
+    starts = np.concatenate([window.starts for window in windows])
+    stops = np.concatenate([window.stops for window in windows])
+    at = torch.from_numpy(batch).to(states.device)
+    if bool(np.all(stops - starts == 1)):
+        taken = states[at, torch.from_numpy(starts).to(states.device)].float()
+    else:
+        # The positions of all runs one after another, summed back into their rows.
+        lengths = stops - starts
+        row = np.repeat(np.arange(len(starts)), lengths)
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        position = torch.from_numpy(np.repeat(starts, lengths) + within).to(states.device)
+        index = torch.from_numpy(row).to(states.device)
+        values = states[at[index], position].float()
+        taken = torch.zeros(len(starts), states.shape[-1], device=states.device)
+        taken.index_add_(0, index, values)
+        taken /= torch.from_numpy(lengths).to(states.device)[:, None]
+    flat = taken.cpu().numpy()
+    return np.split(flat, np.cumsum(counts)[:-1])
+
+
+def _load(directory: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Open the weights: safetensors only, no code from the directory, nothing left random."""
+    from transformers import AutoConfig, AutoModel
+
+    if not list(directory.glob("*.safetensors")):
+        raise ModelError(
+            f"{directory} holds no .safetensors weights. Pickled weights (.bin, .pt) can run code "
+            "and are not opened: convert them with safetensors first"
+        )
+    with _quiet():
+        try:
+            config = AutoConfig.from_pretrained(
+                str(directory), trust_remote_code=False, local_files_only=True
+            )
+            model, info = AutoModel.from_pretrained(
+                str(directory),
+                config=config,
+                trust_remote_code=False,
+                use_safetensors=True,
+                local_files_only=True,
+                dtype=dtype,
+                output_loading_info=True,
+            )
+        except Exception as error:  # transformers raises OSError, ValueError, KeyError, ...
+            raise ModelError(f"the model in {directory} cannot be opened: {error}") from error
+    missing = [
+        key
+        for key in info["missing_keys"]
+        if not any(key.startswith(p) or p in key for p in _UNUSED_WEIGHTS)
+    ]
+    if missing:
+        raise ModelError(
+            f"the weights in {directory} lack {len(missing)} tensors that its config.json asks "
+            f"for, such as {sorted(missing)[0]!r}: they do not belong together"
+        )
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelError(
+            f"{config.model_type!r} in {directory} is an encoder-decoder model; not supported"
+        )
+    return model.eval(), config
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence transformers' loading reports: what matters of them is checked above."""
+    from transformers.utils import logging as hf_logging
+
+    before = hf_logging.get_verbosity()
+    hf_logging.set_verbosity(logging.ERROR)
+    bars = hf_logging.is_progress_bar_enabled()
+    hf_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        hf_logging.set_verbosity(before)
+        if bars:
+            hf_logging.enable_progress_bar()
+
+
+def _pick_device(device: str) -> torch.device:
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise ConfigError(f"device={device!r} is not a torch device: {error}") from error
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device={device!r}: this torch build sees no GPU; use device='cpu'")
+    return chosen
+
+
+def _pick_dtype(dtype: str, device: torch.device) -> str:
+    if dtype != "auto":
+        return dtype
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+    if device.type == "cpu" and _cpu_multiplies_bfloat16():
+        return "bfloat16"
+    return "float32"
+
+
+def _cpu_multiplies_bfloat16() -> bool:
+    """Whether the CPU has avx512_bf16 or amx; without them bfloat16 is emulated and slow."""
+    tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, name, bool)() for name in tests)

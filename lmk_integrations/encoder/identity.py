@@ -1,0 +1,99 @@
+"""What makes vectors comparable (the space), and what makes them the same (the fingerprint)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmk_integrations.errors import ModelError
+
+ALGORITHM_VERSION = 1
+"""Raised when a change to this package changes the vectors of the same text."""
+
+# Facts of the file, not of the function that the weights compute.
+_VOLATILE = {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"}
+_VOLATILE |= {"auto_map", "use_cache", "return_dict", "output_attentions", "output_hidden_states"}
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The parts of a vector space's identity, each a short digest or value.
+
+    Two encoders with equal parts give comparable vectors. The parts are stored beside vectors so
+    that a mismatch can be explained.
+    """
+
+    weights: str
+    architecture: str
+    tokenizer: str
+    pooling: str
+    dim: int
+    normalize: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parts by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @property
+    def digest(self) -> str:
+        """One hex string for all parts."""
+        return digest_of(self.to_dict())
+
+
+def digest_of(value: Any) -> str:
+    """32 hex digits of sha256 over canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def weights_digest(directories: list[Path]) -> str:
+    """Digest of every tensor in the directories' safetensors files, by name, type, shape, bytes.
+
+    Independent of how tensors are spread over files and of the files' own metadata.
+    """
+    digest = hashlib.sha256()
+    for directory in directories:
+        tensors = sorted(_tensors(directory))
+        if not tensors:
+            raise ModelError(f"{directory} holds no .safetensors weights")
+        for name, described, tensor_digest in tensors:
+            digest.update(f"{name}\0{described}\0{tensor_digest}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def _tensors(directory: Path) -> Iterator[tuple[str, str, str]]:
+    """(name, "type shape", sha256) of each tensor; read straight from the file, block by block."""
+    for path in directory.glob("*.safetensors"):
+        with path.open("rb") as file:
+            (size,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(size))
+            for name, entry in header.items():
+                if name == "__metadata__":
+                    continue
+                first, last = entry["data_offsets"]
+                file.seek(8 + size + first)
+                digest = hashlib.sha256()
+                left = last - first
+                while left > 0 and (block := file.read(min(left, 1 << 20))):
+                    digest.update(block)
+                    left -= len(block)
+                yield name, f"{entry['dtype']} {entry['shape']}", digest.hexdigest()
+
+
+def config_digest(directory: Path) -> str:
+    """Digest of what config.json says about the computation."""
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    return digest_of({key: value for key, value in config.items() if key not in _VOLATILE})
+
+
+def tokenizer_digest(tokenizer_json: str, frame: dict[str, Any]) -> str:
+    """Digest of the tokenizer (its padding and truncation apart) and of the special tokens used."""
+    description = json.loads(tokenizer_json)
+    description.pop("padding", None)
+    description.pop("truncation", None)
+    return digest_of([description, frame])

@@ -1,0 +1,131 @@
+"""The tokenizer's edge: text -> token ids with exact character offsets, nothing baked in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmk_integrations.errors import DocumentError, ModelError
+from lmk_integrations.records import TextSource, pieces_of
+
+Ints = NDArray[np.int64]
+
+PIECE_CHARS = 1 << 20
+"""A text is tokenised in pieces of at most this size: tokens take about 120 bytes per byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """ids: (n,) int64; offsets: (n, 2) half-open characters in the text that was tokenised."""
+
+    ids: Ints
+    offsets: Ints
+
+
+class Tokenizer:
+    """A fast tokenizer without padding, truncation or special tokens.
+
+    prefix, suffix: the special tokens that the model puts around a text.
+    landmark_id: the separator token, else the end-of-sequence token; None if there is neither.
+    """
+
+    def __init__(self, directory: Path, *, lower_case: bool = False) -> None:
+        from tokenizers import Tokenizer as FastTokenizer
+        from tokenizers import normalizers
+        from transformers import AutoTokenizer
+
+        try:
+            loaded: Any = AutoTokenizer.from_pretrained(
+                str(directory), trust_remote_code=False, local_files_only=True, use_fast=True
+            )
+            fast = FastTokenizer.from_str(loaded.backend_tokenizer.to_str())
+        except Exception as error:  # no common base: OSError, ValueError, ImportError, pyo3's
+            raise ModelError(f"the tokenizer in {directory} cannot be opened: {error}") from error
+        # tokenizer.json may bake in both; a literal "[SEP]" in a document must stay text.
+        fast.no_padding()
+        fast.no_truncation()
+        fast.encode_special_tokens = True
+        if lower_case:
+            first = normalizers.Lowercase()  # type: ignore[no-untyped-call]
+            then = [fast.normalizer] if fast.normalizer is not None else []
+            fast.normalizer = normalizers.Sequence([first, *then])  # type: ignore[assignment]
+        self._fast = fast
+        self.prefix, self.suffix = _special_frame(fast)
+        landmark = loaded.sep_token_id if loaded.sep_token_id is not None else loaded.eos_token_id
+        self.landmark_id: int | None = None if landmark is None else int(landmark)
+        self.pad_id = int(loaded.pad_token_id) if loaded.pad_token_id is not None else 0
+        self.unk_id: int | None = loaded.unk_token_id
+        self.model_max_length = int(min(loaded.model_max_length, 1 << 30))
+
+    def to_str(self) -> str:
+        """The tokenizer as JSON, for its fingerprint."""
+        return str(self._fast.to_str())
+
+    def encode(self, text: str) -> Tokens:
+        """Tokenise one text. Raises DocumentError where it is not valid Unicode."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokenise several texts at once, in parallel."""
+        for text in texts:
+            check_unicode(text)
+        encodings = self._fast.encode_batch(list(texts), add_special_tokens=False)
+        return [
+            Tokens(
+                np.array(encoding.ids, np.int64),
+                np.array(encoding.offsets, np.int64).reshape(-1, 2),
+            )
+            for encoding in encodings
+        ]
+
+
+def check_unicode(text: str) -> None:
+    """Raise DocumentError at the first lone surrogate: no tokenizer takes one."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DocumentError(
+            f"the text holds a lone surrogate at character {error.start}; repair it first, for "
+            "example with lmk_integrations.text.repair.repair(text)",
+            "surrogate",
+        ) from None
+
+
+def iter_pieces(text: str | TextSource, limit: int = PIECE_CHARS) -> Iterator[str]:
+    """The text again, in pieces of at most ``limit`` characters, cut before white space.
+
+    The cuts depend on the text alone, not on how a source happened to hand it over. A stretch
+    of over ``limit`` characters without white space is cut hard.
+    """
+    held = ""
+    for part in pieces_of(text):
+        held += part
+        while len(held) > limit:
+            cut = _last_space(held, limit)
+            yield held[:cut]
+            held = held[cut:]
+    yield held
+
+
+def _last_space(text: str, limit: int) -> int:
+    """Where to cut ``text`` so that the next piece begins with white space, at most ``limit``."""
+    for near in ("\n", " "):
+        cut = text.rfind(near, limit // 2, limit + 1)
+        if cut > 0:
+            return cut
+    return next((i for i in range(limit, limit // 2, -1) if text[i].isspace()), limit)
+
+
+def _special_frame(fast: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The special tokens that the post-processor puts before and after a text."""
+    encoding = fast.encode("a", add_special_tokens=True)
+    special = [bool(mask) for mask in encoding.special_tokens_mask]
+    inner = [i for i, is_special in enumerate(special) if not is_special]
+    if not inner:
+        return tuple(encoding.ids), ()
+    return tuple(encoding.ids[: inner[0]]), tuple(encoding.ids[inner[-1] + 1 :])
