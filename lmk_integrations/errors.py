@@ -1,14 +1,14 @@
 """Every error this package raises on purpose.
 
-    LMKError
-    ├── ConfigError            a setting is wrong, before any work is done (also a ValueError)
-    ├── DocumentError          one document cannot be used; the others go on (also a ValueError)
-    ├── ModelError             a model cannot be found, or cannot be opened safely
-    ├── StoreError             Qdrant refused, or holds something that does not fit
-    │   ├── SpaceMismatchError     the collection was filled by an encoder of another space
-    │   ├── StoreLockedError       another process holds the local store
-    │   └── StoreUnreachableError  the network is down; everything done so far is kept
-    └── MissingExtraError      an optional dependency is absent (also an ImportError)
+LMKError
+├── ConfigError            a setting is wrong, before any work is done (also a ValueError)
+├── DocumentError          one document cannot be used; the others go on (also a ValueError)
+├── ModelError             a model cannot be found, or cannot be opened safely
+├── StoreError             Qdrant refused, or holds something that does not fit
+│   ├── SpaceMismatchError     the collection was filled by an encoder of another space
+│   ├── StoreLockedError       another process holds the local store
+│   └── StoreUnreachableError  the network is down; everything done so far is kept
+└── MissingExtraError      an optional dependency is absent (also an ImportError)
 """
 
 from __future__ import annotations

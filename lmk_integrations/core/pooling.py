@@ -85,7 +85,7 @@ def l2_normalize(vectors: Floats) -> Floats:
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return (vectors / np.maximum(norms, _TINY)).astype(np.float32)
+    return np.asarray(vectors / np.maximum(norms, _TINY), np.float32)
 
 
 def weighted_sum(rows: Floats, weights: Floats) -> NDArray[np.float64]:
@@ -97,7 +97,7 @@ def weighted_sum(rows: Floats, weights: Floats) -> NDArray[np.float64]:
     >>> weighted_sum(np.array([[3, 0], [0, 4]], np.float32), np.ones(2, np.float32)).tolist()
     [3.0, 4.0]
     """
-    return np.einsum("ij,i->j", rows.astype(np.float64), weights.astype(np.float64))
+    return np.asarray(weights.astype(np.float64) @ rows.astype(np.float64))
 
 
 def pool_landmarks(

@@ -31,7 +31,7 @@ class Dense:
             out = np.maximum(out, 0)
         elif self.activation == "gelu":
             out = _gelu(out)
-        return out.astype(np.float32)
+        return np.asarray(out, np.float32)
 
 
 def load_dense(files: DenseFiles) -> Dense:

@@ -94,7 +94,8 @@ def _with_lmk_config(files: ModelFiles, directory: Path, lmk: dict[str, Any]) ->
 
 
 def _from_modules(directory: Path, modules: list[dict[str, Any]]) -> ModelFiles:
-    transformer, settings = directory, {}
+    transformer = directory
+    settings: dict[str, Any] = {}
     pooling: Pooling | None = None
     pool_prompt = True
     dense: list[DenseFiles] = []

@@ -51,9 +51,9 @@ class Tokenizer:
         fast.no_truncation()
         fast.encode_special_tokens = True
         if lower_case:
-            first = normalizers.Lowercase()  # type: ignore[no-untyped-call]
+            first = normalizers.Lowercase()
             then = [fast.normalizer] if fast.normalizer is not None else []
-            fast.normalizer = normalizers.Sequence([first, *then])  # type: ignore[assignment]
+            fast.normalizer = normalizers.Sequence([first, *then])
         self._fast = fast
         self.prefix, self.suffix = _special_frame(fast)
         landmark = loaded.sep_token_id if loaded.sep_token_id is not None else loaded.eos_token_id

@@ -145,13 +145,13 @@ def _quiet() -> Iterator[None]:
     before = hf_logging.get_verbosity()
     hf_logging.set_verbosity(logging.ERROR)
     bars = hf_logging.is_progress_bar_enabled()
-    hf_logging.disable_progress_bar()
+    hf_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         hf_logging.set_verbosity(before)
         if bars:
-            hf_logging.enable_progress_bar()
+            hf_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _pick_device(device: str) -> torch.device:

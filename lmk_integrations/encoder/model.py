@@ -1,0 +1,230 @@
+"""A model directory, opened: its files, tokenizer and weights, and what they fix."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmk_integrations.core.pooling import Pooling
+from lmk_integrations.core.sections import default_section_tokens, max_section_rows
+from lmk_integrations.encoder.backends.base import Backend
+from lmk_integrations.encoder.dense import Dense, load_dense
+from lmk_integrations.encoder.identity import (
+    ALGORITHM_VERSION,
+    Space,
+    config_digest,
+    tokenizer_digest,
+    weights_digest,
+)
+from lmk_integrations.encoder.locate import DEFAULT_MODEL, locate_model
+from lmk_integrations.encoder.model_files import read_model_files
+from lmk_integrations.encoder.plan import Layout
+from lmk_integrations.encoder.positions import position_limit
+from lmk_integrations.encoder.settings import EncoderSettings
+from lmk_integrations.encoder.tokens import Tokenizer
+from lmk_integrations.errors import ConfigError, ModelError
+
+Floats = NDArray[np.float32]
+
+DEFAULT_GRANULARITY = 32
+_DEFAULT_MODEL_WINDOW = 512  # its position table; the 256 in its settings is how it was trained
+
+
+class OpenModel:
+    """The options of `EncoderSettings` with every None resolved against one model directory.
+
+    The weights themselves are opened at the first `load`; everything else is checked here.
+    """
+
+    def __init__(self, model: str | Path | None, settings: EncoderSettings) -> None:
+        self.settings = settings
+        self.name = DEFAULT_MODEL if model is None else str(model)
+        self._lock = threading.Lock()
+        self._loaded: Backend | None = None
+        self.directory = locate_model(model, local_files_only=settings.local_files_only)
+        self._files = read_model_files(self.directory)
+        self.tokenizer = Tokenizer(self._files.transformer, lower_case=self._files.lower_case)
+        self._dense: list[Dense] = [load_dense(files) for files in self._files.dense]
+        self.pooling: Pooling = settings.pooling or self._files.pooling or "mean"
+        self.granularity: int | str = (
+            settings.granularity or self._files.granularity or DEFAULT_GRANULARITY
+        )
+        self._hidden_size, positions = position_limit(self._files.transformer)
+        self.max_tokens = self._window(positions)
+        self.query_prompt = _chosen(settings.query_prompt, self._files.query_prompt)
+        self.document_prompt = _chosen(settings.document_prompt, self._files.document_prompt)
+        self.dim = self._dim()
+        self._check()
+
+    @cached_property
+    def space_parts(self) -> Space:
+        """What the space is made of, to explain a mismatch."""
+        directories = [self._files.transformer, *(files.directory for files in self._files.dense)]
+        frame = {
+            "prefix": self.tokenizer.prefix,
+            "suffix": self.tokenizer.suffix,
+            "landmark": self.tokenizer.landmark_id if self.pooling == "lmk" else None,
+            "lower_case": self._files.lower_case,
+            "pool_prompt": self._files.pool_prompt,
+            "activations": [files.activation for files in self._files.dense],
+        }
+        return Space(
+            weights=weights_digest(directories),
+            architecture=config_digest(self._files.transformer),
+            tokenizer=tokenizer_digest(self.tokenizer.to_str(), frame),
+            pooling=self.pooling,
+            dim=self.dim,
+            normalize=self.settings.normalize,
+        )
+
+    @property
+    def fingerprint_parts(self) -> dict[str, Any]:
+        """What makes two encoders give the same vectors within tolerance."""
+        return {
+            "space": self.space_parts.digest,
+            "granularity": self.granularity,
+            "max_tokens": self.max_tokens,
+            "overlap_tokens": self.settings.overlap_tokens,
+            "document_prompt": self.document_prompt,
+            "int8": None,
+            "algorithm": ALGORITHM_VERSION,
+        }
+
+    @property
+    def window_tokens(self) -> int:
+        """Text tokens that one full window takes, in whole chunks."""
+        tokenizer = self.tokenizer
+        prompt = len(tokenizer.encode(self.document_prompt).ids) if self.document_prompt else 0
+        room = self.max_tokens - len(tokenizer.prefix) - prompt
+        if self.pooling != "lmk":
+            room -= len(tokenizer.suffix)
+        if self.granularity == "sentence":
+            return max(1, room)
+        per_chunk = int(self.granularity) + (1 if self.pooling == "lmk" else 0)
+        return max(1, room // per_chunk) * int(self.granularity)
+
+    @property
+    def default_section_tokens(self) -> int:
+        """The largest whole number of windows up to 1,024 tokens."""
+        return default_section_tokens(self.window_tokens)
+
+    @property
+    def max_section_tokens(self) -> int:
+        """The most tokens of a section whose landmarks still fit one Qdrant point."""
+        per_row = 1 if self.granularity == "sentence" else int(self.granularity)
+        return max_section_rows(self.dim) * per_row
+
+    def load(self) -> Backend:
+        """Open the weights now instead of at the first use."""
+        if self._loaded is None:
+            with self._lock:
+                if self._loaded is None:
+                    from lmk_integrations.encoder.backends.torch import TorchBackend
+
+                    self._loaded = TorchBackend(
+                        self._files.transformer,
+                        pad_id=self.tokenizer.pad_id,
+                        device=self.settings.device,
+                        dtype=self.settings.dtype,
+                    )
+        return self._loaded
+
+    def layout(self, prompt: str, section_tokens: int | None) -> Layout:
+        """How texts with this prompt are laid out."""
+        tokenizer = self.tokenizer
+        fallback = tokenizer.landmark_id if tokenizer.landmark_id is not None else tokenizer.pad_id
+        return Layout(
+            pooling=self.pooling,
+            granularity=self.granularity,
+            capacity=self.max_tokens,
+            overlap_tokens=self.settings.overlap_tokens,
+            section_tokens=section_tokens,
+            prefix=tokenizer.prefix,
+            suffix=tokenizer.suffix,
+            landmark_id=tokenizer.landmark_id,
+            fallback_id=fallback,
+            unk_id=tokenizer.unk_id,
+            pool_prompt=self._files.pool_prompt,
+            prompt=prompt,
+        )
+
+    def project(self, rows: Floats) -> Floats:
+        """(n, hidden) states -> (n, dim): the model's Dense modules, then the dimensions kept."""
+        for dense in self._dense:
+            rows = dense(rows)
+        return rows[:, : self.dim]
+
+    def _dim(self) -> int:
+        full = len(self._dense[-1].bias) if self._dense else self._hidden_size
+        wanted = self.settings.truncate_dim
+        if wanted is not None and wanted > full:
+            raise ConfigError(f"truncate_dim={wanted} exceeds the model's {full} dimensions")
+        return wanted or full
+
+    def _window(self, positions: int) -> int:
+        asked = self.settings.max_tokens
+        if asked is not None:
+            if asked > positions:
+                raise ConfigError(
+                    f"max_tokens={asked} exceeds the {positions} positions of {self.name!r}"
+                )
+            return asked
+        if self.name == DEFAULT_MODEL:
+            return _DEFAULT_MODEL_WINDOW
+        saved = self._files.max_tokens or self.tokenizer.model_max_length
+        return min(saved, positions)
+
+    def _check(self) -> None:
+        """Refuse what cannot work, warn of what cannot work well."""
+        if not list(self._files.transformer.glob("*.safetensors")):
+            raise ModelError(
+                f"{self._files.transformer} holds no .safetensors weights. Pickled weights (.bin, "
+                ".pt) can run code and are not opened: convert them with safetensors first"
+            )
+        if self.pooling == "lmk" and self.tokenizer.landmark_id is None:
+            raise ConfigError(
+                f"{self.name!r} has neither a separator nor an end token to use as landmark; "
+                "use pooling='mean'"
+            )
+        frame = len(self.tokenizer.prefix) + len(self.tokenizer.suffix)
+        chunk = 1 if self.granularity == "sentence" else int(self.granularity)
+        prompts = (self.query_prompt, self.document_prompt)
+        longest = max(len(self.tokenizer.encode(prompt).ids) for prompt in prompts)
+        if frame + longest + chunk + 1 > self.max_tokens:
+            raise ConfigError(
+                f"granularity={self.granularity} does not fit a window of max_tokens="
+                f"{self.max_tokens} beside {frame} special and {longest} prompt tokens"
+            )
+        if self.settings.overlap_tokens > self.max_tokens // 2:
+            raise ConfigError(
+                f"overlap_tokens={self.settings.overlap_tokens} exceeds half of the window "
+                f"(max_tokens={self.max_tokens})"
+            )
+        if self.pooling == "lmk" and not self._files.landmark_trained:
+            _warn_untrained(self.name)
+
+
+_warned: set[str] = set()
+
+
+def _warn_untrained(model: str) -> None:
+    """Once per model and process: landmarks in an encoder that never saw them lose quality."""
+    if model in _warned:
+        return
+    _warned.add(model)
+    warnings.warn(
+        f"{model!r} was not trained for landmarks, and gets worse with them. Use its own pooling "
+        f"(pooling=None), or adapt it first: lmk adapt --base {model} --text DIR --out DIR",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+def _chosen(asked: str | None, saved: str | None) -> str:
+    return asked if asked is not None else (saved or "")
