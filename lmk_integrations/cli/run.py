@@ -1,0 +1,170 @@
+"""Commands: arguments -> calls -> printed results and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from lmk_integrations.cli.progress import IngestProgress
+from lmk_integrations.cli.render import print_hits, print_info, print_report
+from lmk_integrations.errors import ConfigError, LMKError, StoreUnreachableError
+
+EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_ITEMS_FAILED, EXIT_UNREACHABLE = 0, 1, 2, 3, 4
+EXIT_INTERRUPTED = 130
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command chosen; errors become one line on stderr and an exit code."""
+    logging.basicConfig(level=logging.WARNING, format="lmk: %(message)s", stream=sys.stderr)
+    commands: dict[str, Callable[[argparse.Namespace], int]] = {
+        "ingest": _ingest,
+        "search": _search,
+        "delete": _delete,
+        "info": _info,
+    }
+    try:
+        return commands[arguments.command](arguments)
+    except KeyboardInterrupt:
+        return _complain("interrupted", EXIT_INTERRUPTED)
+    except ConfigError as error:
+        return _complain(error, EXIT_USAGE)
+    except StoreUnreachableError as error:
+        return _complain(f"{error}\nWhat was stored is kept: run again to resume", EXIT_UNREACHABLE)
+    except LMKError as error:
+        return _complain(error, EXIT_FAILURE)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing is wrong, nothing can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+
+
+def _complain(what: object, code: int) -> int:
+    print(f"lmk: {what}", file=sys.stderr)
+    return code
+
+
+def _encoder(arguments: argparse.Namespace) -> Any:
+    from lmk_integrations.encoder import LMKEncoder
+
+    return LMKEncoder(arguments.model, device=arguments.device)
+
+
+def _ingest(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.ingest.sources import ReadOptions
+    from lmk_integrations.qdrant import LandmarkIndex
+
+    for path in arguments.paths:
+        if not Path(path).exists():
+            return _complain(f"{path}: no such file or folder", EXIT_USAGE)
+    options = ReadOptions(
+        include=tuple(arguments.include or ()),
+        exclude=tuple(arguments.exclude or ()),
+        encoding=arguments.encoding,
+        pdf_password=arguments.pdf_password,
+    )
+    index = LandmarkIndex(
+        arguments.location,
+        arguments.collection,
+        _encoder(arguments),
+        section_tokens=arguments.section_tokens,
+        language=arguments.language,
+    )
+    with index, _stop_on_interrupt() as stop, IngestProgress() as progress:
+        report = index.ingest(
+            [Path(path) for path in arguments.paths],
+            options=options,
+            prune=arguments.prune,
+            dry_run=arguments.dry_run,
+            fail_fast=arguments.fail_fast,
+            on_progress=progress.update,
+            stop=stop,
+        )
+    if arguments.json:
+        print(json.dumps({"type": "result", "command": "ingest", **report.to_dict()}))
+    else:
+        print_report(report, arguments.collection, arguments.location)
+    if report.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_ITEMS_FAILED if report.failed else EXIT_OK
+
+
+def _search(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.qdrant import LandmarkIndex
+
+    encoder = None if arguments.mode == "bm25" else _encoder(arguments)
+    with LandmarkIndex(arguments.location, arguments.collection, encoder) as index:
+        hits = index.search(
+            arguments.query,
+            arguments.limit,
+            mode=arguments.mode,
+            group_by_document=arguments.by_document,
+            passage_tokens=arguments.passage_tokens,
+        )
+    if arguments.json:
+        found = [hit.to_dict() for hit in hits]
+        print(json.dumps({"type": "result", "command": "search", "hits": found}))
+    else:
+        print_hits(hits)
+    return EXIT_OK
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.qdrant import LandmarkIndex
+
+    with LandmarkIndex(arguments.location, arguments.collection) as index:
+        missing = [doc for doc in arguments.documents if index.count(doc) == 0]
+        deleted = index.delete(arguments.documents)
+    if arguments.json:
+        result = {"type": "result", "command": "delete", "deleted": deleted, "missing": missing}
+        print(json.dumps(result))
+    else:
+        print(f"deleted {deleted} of {len(arguments.documents)} documents")
+    for doc in missing:
+        _complain(f"{doc}: no such document in {arguments.collection!r}", EXIT_ITEMS_FAILED)
+    return EXIT_ITEMS_FAILED if missing else EXIT_OK
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.qdrant import LandmarkIndex, connect
+
+    client = connect(arguments.location)
+    try:
+        names = [arguments.collection]
+        if arguments.collection is None:
+            names = sorted(c.name for c in client.get_collections().collections)
+        found = [LandmarkIndex(client, name).info() for name in names]
+    finally:
+        client.close()
+    if arguments.json:
+        print(json.dumps({"type": "result", "command": "info", "collections": found}))
+    else:
+        print_info(found, arguments.location)
+    return EXIT_OK
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[threading.Event]:
+    """The first Ctrl-C finishes the batch in flight; a second one ends at once."""
+    stop = threading.Event()
+
+    def ask(_: int, __: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        print("lmk: finishing the batch in flight; press again to end now", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

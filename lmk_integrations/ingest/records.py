@@ -1,0 +1,130 @@
+"""What an ingest hands to a store, and what it asks of one. No store is named here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of one document: its text's hash under one recipe."""
+
+    doc_id: str
+    content_hash: str
+    recipe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is shown with a document and its sections."""
+
+    title: str | None
+    source: str | None
+    metadata: Mapping[str, Any]
+    metadata_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionRecord:
+    """One section to store. Shapes as in `SectionEncoding`; pooled_norm is |pooled|."""
+
+    version: Version
+    facts: Facts
+    ordinal: int
+    text: str
+    start: int
+    end: int
+    heading: str | None
+    page: str | None
+    vector: Floats
+    landmarks: Floats
+    weights: Floats
+    spans: Ints
+    chunk_tokens: Ints
+    n_tokens: int
+    pooled_norm: float
+
+    @property
+    def n_bytes(self) -> int:
+        """About what the record weighs on the wire as JSON: 21 bytes a float, text thrice."""
+        return 21 * (self.landmarks.size + 2 * self.vector.size) + 3 * len(self.text) + 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadRecord:
+    """A document's commit record, written when all its sections are stored.
+
+    vector: (dim,) the whole document's vector. stale: whether sections of another version may be
+    stored and must go once this head is written.
+    """
+
+    version: Version
+    facts: Facts
+    n_sections: int
+    n_tokens: int
+    n_unk: int
+    vector: Floats
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHead:
+    """A head as found in the store."""
+
+    version: Version
+    metadata_hash: str
+    n_sections: int
+    n_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSection:
+    """A section as found in the store. pooled: (dim,) float64, its part of the document's sum."""
+
+    version: Version
+    ordinal: int
+    pooled: NDArray[np.float64]
+
+
+class Sink(Protocol):
+    """A store, as an ingest sees it. Every method may raise StoreError."""
+
+    def heads(self, doc_ids: Sequence[str]) -> dict[str, StoredHead]:
+        """The heads of those documents that have one."""
+        ...
+
+    def versions(self, doc_ids: Sequence[str]) -> dict[str, set[Version]]:
+        """The versions of these documents of which any section is stored."""
+        ...
+
+    def sections(self, version: Version) -> dict[int, StoredSection]:
+        """The stored sections of one version by ordinal."""
+        ...
+
+    def write_sections(self, records: Sequence[SectionRecord]) -> None:
+        """Store sections; returns when they are readable."""
+        ...
+
+    def write_heads(self, records: Sequence[HeadRecord]) -> None:
+        """Store heads, then delete the sections of other versions where they may exist."""
+        ...
+
+    def update_facts(self, version: Version, facts: Facts) -> None:
+        """Replace what is shown with a stored document; its vectors stay."""
+        ...
+
+    def delete(self, doc_ids: Sequence[str]) -> int:
+        """Delete documents, heads first. Returns how many of them had one."""
+        ...
+
+    def doc_ids(self, prefix: str = "") -> Iterator[str]:
+        """The ids of all stored documents whose id begins with a prefix."""
+        ...

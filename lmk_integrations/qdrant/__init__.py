@@ -1,0 +1,9 @@
+"""Qdrant: an engine in process or a server, one schema, one index class over both."""
+
+from lmk_integrations.qdrant.connect import connect
+from lmk_integrations.qdrant.edge import EdgeClient
+from lmk_integrations.qdrant.hits import Passage, SearchHit
+from lmk_integrations.qdrant.index import LandmarkIndex
+from lmk_integrations.qdrant.queries import HybridWeights
+
+__all__ = ["EdgeClient", "HybridWeights", "LandmarkIndex", "Passage", "SearchHit", "connect"]

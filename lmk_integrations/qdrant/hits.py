@@ -1,0 +1,81 @@
+"""What a search gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The best stretch of a section: ``document[start:end] == text``.
+
+    score: the best landmark's cosine with the query (0 where there are no landmarks).
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchHit:
+    """One section found, best first.
+
+    score: by the mode of the search. text: the section, ``document[start:end]``.
+    landmark_scores: (n_landmarks,) cosines of the query with each landmark; landmark_spans:
+        (n_landmarks, 2) their characters in the document.
+    landmark_terms: (n_landmarks,) what each landmark adds to the pooled vector's score: they sum
+        to the cosine of query and section vector (for pooling "lmk" and "mean").
+    metadata: as the document had it, with source, title, section, heading, page, start, end.
+    """
+
+    score: float
+    id: str
+    doc_id: str
+    title: str | None
+    source: str | None
+    section: int
+    heading: str | None
+    page: str | None
+    text: str
+    start: int
+    end: int
+    passage: Passage
+    landmark_scores: Floats
+    landmark_terms: Floats
+    landmark_spans: Ints
+    metadata: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The hit as JSON values."""
+        return {
+            "score": round(self.score, 6),
+            "id": self.id,
+            "doc_id": self.doc_id,
+            "title": self.title,
+            "source": self.source,
+            "section": self.section,
+            "heading": self.heading,
+            "page": self.page,
+            "start": self.start,
+            "end": self.end,
+            "passage": {
+                "text": self.passage.text,
+                "start": self.passage.start,
+                "end": self.passage.end,
+                "score": round(self.passage.score, 6),
+            },
+            "landmark_scores": [round(float(score), 4) for score in self.landmark_scores],
+            "landmark_spans": self.landmark_spans.tolist(),
+            "text": self.text,
+            "metadata": dict(self.metadata),
+        }

@@ -1,0 +1,344 @@
+"""LandmarkIndex: one collection of long documents, filled and searched."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from qdrant_client import models
+
+from lmk_integrations.core.sections import max_section_rows
+from lmk_integrations.encoder import LMKEncoder
+from lmk_integrations.errors import ConfigError, StoreError
+from lmk_integrations.ingest.empty import EmptySink
+from lmk_integrations.ingest.ids import recipe_id
+from lmk_integrations.ingest.pipeline import PipelineOptions, run_pipeline
+from lmk_integrations.ingest.records import Sink
+from lmk_integrations.ingest.report import IngestReport
+from lmk_integrations.ingest.sources import READER_VERSION, ReadOptions, Sources
+from lmk_integrations.qdrant.bm25 import Bm25Encoder
+from lmk_integrations.qdrant.client import StoreClient
+from lmk_integrations.qdrant.connect import connect
+from lmk_integrations.qdrant.filters import as_filter
+from lmk_integrations.qdrant.hits import SearchHit
+from lmk_integrations.qdrant.queries import (
+    DEFAULT_PREFETCH,
+    FUSIONS,
+    MODES,
+    Fusion,
+    HybridWeights,
+    Mode,
+    QueryParts,
+)
+from lmk_integrations.qdrant.retry import call_with_retry
+from lmk_integrations.qdrant.schema import (
+    CollectionIdentity,
+    check_space,
+    create_collection,
+    read_identity,
+    write_identity,
+)
+from lmk_integrations.qdrant.search import Searcher
+from lmk_integrations.qdrant.store import QdrantSink, only, sections_of
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_PASSAGE_TOKENS = 128
+DEFAULT_LANGUAGE = "english"
+# A section has about 0.4 words that count (stop words gone) per token; BM25 wants to know.
+_WORDS_PER_TOKEN = 0.4
+
+
+class LandmarkIndex:
+    """Long documents in one Qdrant collection.
+
+    client: a QdrantClient, an EdgeClient, or a location for `connect`.
+    encoder: None for what needs no vectors: `delete`, `count`, `info`, search mode "bm25".
+    section_tokens: the most tokens of a section; None takes what the collection was filled with,
+        else the largest whole number of encoder windows up to 1,024.
+    language: of BM25's stemming and stop words; fixed when the collection is created.
+    weights: of the hybrid formula.
+
+    Raises SpaceMismatchError where the collection was filled by an encoder of another space.
+    """
+
+    def __init__(
+        self,
+        client: StoreClient | str,
+        collection: str,
+        encoder: LMKEncoder | None = None,
+        *,
+        section_tokens: int | None = None,
+        language: str | None = None,
+        passage_tokens: int = DEFAULT_PASSAGE_TOKENS,
+        weights: HybridWeights | None = None,
+    ) -> None:
+        if not collection:
+            raise ConfigError("collection must be a name, got an empty string")
+        if passage_tokens < 1:
+            raise ConfigError(f"passage_tokens={passage_tokens} must be at least 1")
+        self._owns_client = isinstance(client, str)
+        self.client: StoreClient = connect(client) if isinstance(client, str) else client
+        self.collection = collection
+        self.encoder = encoder
+        self.passage_tokens = passage_tokens
+        self.weights = weights or HybridWeights()
+        self._language = language
+        self._lock = threading.Lock()
+        try:
+            self._identity = self._open()
+            self.section_tokens = self._section_tokens(section_tokens)
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"LandmarkIndex(collection={self.collection!r}, encoder={self.encoder!r})"
+
+    def __enter__(self) -> LandmarkIndex:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the client, if this index opened it."""
+        if self._owns_client:
+            self.client.close()
+
+    # -- filling ---------------------------------------------------------------------------
+
+    def ingest(
+        self,
+        sources: Any,
+        *,
+        options: ReadOptions | None = None,
+        prune: bool = False,
+        dry_run: bool = False,
+        fail_fast: bool = False,
+        on_progress: Callable[[IngestReport], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> IngestReport:
+        """Store documents, skipping those that are stored as they are; the same call resumes.
+
+        sources: paths, `Document`s, LangChain or LlamaIndex documents, a LangChain loader, or any
+            iterable of these.
+        prune: delete documents of the given folders whose file is gone, after a complete walk.
+        dry_run: read, cut and count, but neither encode nor store.
+        fail_fast: raise DocumentError at the first item that fails instead of going on.
+        on_progress: called with the growing report. stop: set it to end after the batch in flight.
+        Raises StoreError; everything stored until then is kept.
+        """
+        encoder = self._needs_encoder("ingest")
+        reading = Sources(sources, options=options or ReadOptions())
+        sink = self._ensure(encoder, dry_run=dry_run)
+        pipeline = PipelineOptions(
+            section_tokens=self.section_tokens,
+            recipe=self.recipe,
+            dry_run=dry_run,
+            fail_fast=fail_fast,
+            on_progress=on_progress,
+            stop=stop or threading.Event(),
+        )
+        report = run_pipeline(reading.documents(), encoder, sink, pipeline)
+        if prune and not report.interrupted and not dry_run:
+            report.pruned = self._prune(reading, sink)
+        return report
+
+    def _prune(self, reading: Sources, sink: Sink) -> int:
+        gone = [
+            doc_id
+            for root in reading.complete_roots
+            for doc_id in sink.doc_ids(f"{root}/")
+            if doc_id not in reading.seen_ids
+        ]
+        return sum(sink.delete(gone[i : i + 64]) for i in range(0, len(gone), 64))
+
+    def delete(self, doc_ids: str | Sequence[str]) -> int:
+        """Delete documents by id with all their sections. Returns how many there were."""
+        wanted = [doc_ids] if isinstance(doc_ids, str) else list(doc_ids)
+        return self._sink().delete(wanted) if self.exists else 0
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        mode: Mode = "hybrid",
+        filter: models.Filter | Mapping[str, Any] | None = None,  # noqa: A002 - Qdrant's word
+        group_by_document: bool = False,
+        prefetch: int = DEFAULT_PREFETCH,
+        fusion: Fusion = "formula",
+        passage_tokens: int | None = None,
+    ) -> list[SearchHit]:
+        """The best sections for a query, each with its best passage.
+
+        mode: "hybrid" (landmarks and BM25), "dense" (the pooled section vector), "landmark" (the
+            best landmark), "bm25", or "document" (the whole document's vector).
+        filter: a Qdrant filter, or a mapping over metadata such as
+            ``{"source": "a.pdf", "page": {"gte": 3}}``.
+        group_by_document: at most one hit per document, its best section.
+        prefetch: candidates that each arm brings before they are scored by landmarks.
+        fusion: how "hybrid" combines its arms: "formula", "rrf" or "dbsf".
+        """
+        for name, value, choices in (("mode", mode, MODES), ("fusion", fusion, FUSIONS)):
+            if value not in choices:
+                raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")
+        if limit < 1 or prefetch < 1:
+            raise ConfigError(f"limit={limit} and prefetch={prefetch} must be at least 1")
+        if not self.exists:
+            raise StoreError(
+                f"there is no collection {self.collection!r}; ingest documents into it first"
+            )
+        sparse = self._bm25().encode_query(query) if mode in ("bm25", "hybrid") else None
+        if mode == "bm25" and (sparse is None or not sparse.indices):
+            return []
+        parts = QueryParts(
+            vector=self._query_vector(query, needed=mode != "bm25"),
+            sparse=sparse,
+            filter=as_filter(filter),
+            prefetch=max(prefetch, limit),
+        )
+        return Searcher(self.client, self.collection).run(
+            parts,
+            limit=limit,
+            mode=mode,
+            fusion=fusion,
+            weights=self.weights,
+            group_by_document=group_by_document,
+            passage_tokens=passage_tokens or self.passage_tokens,
+        )
+
+    def _query_vector(self, query: str, *, needed: bool) -> list[float] | None:
+        if self.encoder is None and not needed:
+            return None
+        encoder = self._needs_encoder("this search mode")
+        return [float(x) for x in encoder.encode_queries([query])[0]]
+
+    def count(self, doc_id: str | None = None) -> int:
+        """Documents stored, or the sections of one document."""
+        if not self.exists:
+            return 0
+        wanted = only("head") if doc_id is None else sections_of([doc_id])
+        return int(self._count(wanted))
+
+    def info(self) -> dict[str, Any]:
+        """Facts about the collection, as JSON values. Raises StoreError where there is none."""
+        if not self.exists:
+            raise StoreError(f"there is no collection {self.collection!r}")
+        identity = self._identity
+        return {
+            "collection": self.collection,
+            "documents": self._count(only("head")),
+            "sections": self._count(only("section")),
+            "points": self._count(None),
+            "model": identity.model if identity else None,
+            "space": dict(identity.space) if identity else None,
+            "recipe": dict(identity.recipe) if identity else None,
+            "bm25": dict(identity.bm25) if identity else None,
+        }
+
+    def _count(self, wanted: models.Filter | None) -> int:
+        result = call_with_retry(
+            lambda: self.client.count(self.collection, count_filter=wanted, exact=True)
+        )
+        return int(result.count)
+
+    # -- identity --------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        """Whether the collection has been created."""
+        return self._identity is not None
+
+    @property
+    def recipe(self) -> str:
+        """Equal recipes store the same points for the same text (hex)."""
+        encoder = self._needs_encoder("the recipe")
+        bm25 = self._bm25().to_dict()
+        return recipe_id(encoder.fingerprint, self.section_tokens, READER_VERSION, bm25)
+
+    def _recipe_parts(self, encoder: LMKEncoder) -> dict[str, Any]:
+        return {
+            **encoder.fingerprint_parts,
+            "section_tokens": self.section_tokens,
+            "reader": READER_VERSION,
+            "id": self.recipe,
+        }
+
+    def _open(self) -> CollectionIdentity | None:
+        if not call_with_retry(lambda: self.client.collection_exists(self.collection)):
+            return None
+        identity = read_identity(self.client, self.collection)
+        if identity is None:
+            raise StoreError(
+                f"collection {self.collection!r} was not made by lmk-integrations: it has no "
+                "landmark vectors. Ingest into a collection of another name"
+            )
+        if self.encoder is not None:
+            space = self.encoder.space_parts.to_dict()
+            check_space(self.collection, identity, space, self.encoder.model_name)
+        stored = identity.bm25.get("language")
+        if self._language is not None and self._language != stored:
+            raise ConfigError(
+                f"collection {self.collection!r} was created with language={stored!r}, which "
+                f"cannot change to {self._language!r}; ingest into a new collection"
+            )
+        return identity
+
+    def _section_tokens(self, asked: int | None) -> int:
+        if asked is None and self._identity is not None:
+            asked = int(self._identity.recipe["section_tokens"])
+        if self.encoder is None:
+            return asked or 0
+        tokens = asked or self.encoder.default_section_tokens
+        most = self.encoder.max_section_tokens
+        if not 1 <= tokens <= most:
+            raise ConfigError(
+                f"section_tokens={tokens} must be from 1 to {most}: Qdrant stores at most "
+                f"{max_section_rows(self.encoder.dim)} landmarks of {self.encoder.dim} dimensions "
+                "in one point"
+            )
+        return tokens
+
+    def _bm25(self) -> Bm25Encoder:
+        if self._identity is not None:
+            return Bm25Encoder.from_dict(dict(self._identity.bm25))
+        length = max(1, round(self.section_tokens * _WORDS_PER_TOKEN))
+        return Bm25Encoder(self._language or DEFAULT_LANGUAGE, avg_len=float(length))
+
+    def _sink(self) -> QdrantSink:
+        return QdrantSink(self.client, self.collection, self._bm25())
+
+    def _ensure(self, encoder: LMKEncoder, *, dry_run: bool) -> Sink:
+        """The sink; creates the collection, and notes a new recipe, unless this is a dry run."""
+        with self._lock:
+            parts = self._recipe_parts(encoder)
+            if self._identity is None:
+                if dry_run:
+                    return EmptySink()
+                identity = CollectionIdentity(
+                    space=encoder.space_parts.to_dict(),
+                    model=encoder.model_name,
+                    recipe=parts,
+                    bm25=self._bm25().to_dict(),
+                )
+                create_collection(self.client, self.collection, identity)
+                self._identity = identity
+            elif dict(self._identity.recipe) != parts and not dry_run:
+                logger.info(
+                    "collection %s: documents are stored under a new recipe", self.collection
+                )
+                self._identity = replace(self._identity, recipe=parts)
+                write_identity(self.client, self.collection, self._identity)
+        return self._sink()
+
+    def _needs_encoder(self, what: str) -> LMKEncoder:
+        if self.encoder is None:
+            raise ConfigError(f"{what} needs an encoder: LandmarkIndex(client, name, LMKEncoder())")
+        return self.encoder

@@ -1,0 +1,138 @@
+"""Records -> points. The payload opens in LangChain's and in LlamaIndex's own Qdrant stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from qdrant_client import models
+
+from lmk_integrations.core.pooling import unit_rows
+from lmk_integrations.ingest.ids import head_id, section_id
+from lmk_integrations.ingest.records import Facts, HeadRecord, SectionRecord, Version
+from lmk_integrations.qdrant.bm25 import Bm25Encoder
+from lmk_integrations.qdrant.schema import BM25, DOCUMENT, LANDMARKS, LMK, RECORD
+
+# Keys that have a meaning at the top of a payload; user metadata is not copied over them.
+_RESERVED = {
+    "page_content",
+    "metadata",
+    RECORD,
+    "_node_content",
+    "_node_type",
+    "document_id",
+    "doc_id",
+    "ref_doc_id",
+}
+_SHARE_DIGITS = 7
+
+
+def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruct:
+    """A section as a point with vectors lmk, landmarks and bm25."""
+    version = record.version
+    point_id = section_id(version.doc_id, version.content_hash, version.recipe, record.ordinal)
+    unit, shares = unit_rows(record.landmarks, record.weights)
+    vectors: dict[str, Any] = {LMK: record.vector.tolist(), LANDMARKS: unit.tolist()}
+    sparse = bm25.encode_document(record.text)
+    if sparse.indices:
+        vectors[BM25] = sparse
+    metadata = {
+        **record.facts.metadata,
+        "source": record.facts.source,
+        "title": record.facts.title,
+        "doc_id": version.doc_id,
+        "section": record.ordinal,
+        "heading": record.heading,
+        "page": record.page,
+        "start": record.start,
+        "end": record.end,
+    }
+    own = {
+        **_version_facts(version, record.facts),
+        "kind": "section",
+        "ordinal": record.ordinal,
+        "start": record.start,
+        "ends": record.spans[:, 1].tolist(),
+        "tokens": record.chunk_tokens.tolist(),
+        "shares": [round(float(share), _SHARE_DIGITS) for share in shares],
+        "pooled_norm": record.pooled_norm,
+        "n_tokens": record.n_tokens,
+    }
+    payload = section_payload(point_id, version, record.text, record.start, record.end, metadata)
+    return models.PointStruct(id=point_id, vector=vectors, payload={**payload, RECORD: own})
+
+
+def section_payload(
+    point_id: str,
+    version: Version,
+    text: str,
+    start: int,
+    end: int,
+    metadata: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The part of a section's payload that the two frameworks read."""
+    known = {key: value for key, value in metadata.items() if value is not None}
+    node = {
+        "id_": point_id,
+        "embedding": None,
+        "metadata": known,
+        "excluded_embed_metadata_keys": sorted(known),
+        "excluded_llm_metadata_keys": ["doc_id", "section", "start", "end"],
+        "relationships": {
+            "1": {  # NodeRelationship.SOURCE
+                "node_id": version.doc_id,
+                "node_type": "4",  # ObjectType.DOCUMENT
+                "metadata": {},
+                "hash": version.content_hash,
+                "class_name": "RelatedNodeInfo",
+            }
+        },
+        "text": text,
+        "start_char_idx": start,
+        "end_char_idx": end,
+        "class_name": "TextNode",
+    }
+    flat = {key: value for key, value in known.items() if key not in _RESERVED}
+    return {
+        **flat,
+        "page_content": text,
+        "metadata": known,
+        "_node_content": json.dumps(node, ensure_ascii=False),
+        "_node_type": "TextNode",
+        "document_id": version.doc_id,
+        "doc_id": version.doc_id,
+        "ref_doc_id": version.doc_id,
+    }
+
+
+def head_point(record: HeadRecord) -> models.PointStruct:
+    """A document's head: the vector `document` only, so no section search can return it."""
+    own = {
+        **_version_facts(record.version, record.facts),
+        "kind": "head",
+        "sections": record.n_sections,
+        "n_tokens": record.n_tokens,
+        "n_unk": record.n_unk,
+        "title": record.facts.title,
+        "source": record.facts.source,
+    }
+    payload = {
+        "metadata": dict(record.facts.metadata),
+        "doc_id": record.version.doc_id,
+        RECORD: own,
+    }
+    return models.PointStruct(
+        id=head_id(record.version.doc_id),
+        vector={DOCUMENT: record.vector.tolist()},
+        payload=payload,
+    )
+
+
+def _version_facts(version: Version, facts: Facts) -> dict[str, Any]:
+    return {
+        "doc_id": version.doc_id,
+        "hash": version.content_hash,
+        "recipe": version.recipe,
+        "metadata_hash": facts.metadata_hash,
+    }

@@ -1,0 +1,118 @@
+"""The collection: its vectors, its payload indexes, and the identity kept in its metadata."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from qdrant_client import models
+
+from lmk_integrations.errors import SpaceMismatchError, StoreError
+from lmk_integrations.qdrant.client import StoreClient
+from lmk_integrations.qdrant.retry import call_with_retry
+
+LMK = "lmk"
+LANDMARKS = "landmarks"
+BM25 = "bm25"
+DOCUMENT = "document"
+
+RECORD = "lmk"
+"""The payload key under which this package keeps its own facts of a point."""
+
+_METADATA_KEY = "lmk_integrations"
+_SCHEMA_VERSION = 1
+_INDEXED = (f"{RECORD}.doc_id", f"{RECORD}.kind", "metadata.source", "doc_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionIdentity:
+    """What a collection says of the vectors in it.
+
+    space: the encoder's space by parts; model: its name, for messages only.
+    recipe: the parts of the recipe that new documents are stored under.
+    bm25: settings of the sparse encoder, fixed when the collection is made.
+    """
+
+    space: Mapping[str, Any]
+    model: str
+    recipe: Mapping[str, Any]
+    bm25: Mapping[str, Any]
+    version: int = _SCHEMA_VERSION
+
+    def to_metadata(self) -> dict[str, Any]:
+        """As kept in the collection's metadata."""
+        return {_METADATA_KEY: {**asdict(self)}}
+
+
+def create_collection(client: StoreClient, name: str, identity: CollectionIdentity) -> None:
+    """Create the collection and its payload indexes. Raises StoreError."""
+    dim = int(identity.space["dim"])
+    landmarks = models.VectorParams(
+        size=dim,
+        distance=models.Distance.COSINE,
+        multivector_config=models.MultiVectorConfig(
+            comparator=models.MultiVectorComparator.MAX_SIM
+        ),
+        hnsw_config=models.HnswConfigDiff(m=0),  # only ever used to rescore: no graph
+        datatype=models.Datatype.FLOAT16,
+    )
+    plain = models.VectorParams(size=dim, distance=models.Distance.COSINE)
+    call_with_retry(
+        lambda: client.create_collection(
+            name,
+            vectors_config={LMK: plain, LANDMARKS: landmarks, DOCUMENT: plain},
+            sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            metadata=identity.to_metadata(),
+        )
+    )
+    with warnings.catch_warnings():
+        # qdrant-client's local mode warns that it keeps no indexes; it needs none.
+        warnings.filterwarnings("ignore", message=".*[Pp]ayload index.*")
+        for path in _INDEXED:
+            call_with_retry(
+                lambda path=path: client.create_payload_index(  # type: ignore[misc]
+                    name, field_name=path, field_schema=models.PayloadSchemaType.KEYWORD, wait=True
+                )
+            )
+
+
+def read_identity(client: StoreClient, name: str) -> CollectionIdentity | None:
+    """The identity a collection carries; None where it was made by something else."""
+    metadata = call_with_retry(lambda: client.get_collection(name)).config.metadata or {}
+    found = metadata.get(_METADATA_KEY)
+    if found is None:
+        return None
+    if found.get("version") != _SCHEMA_VERSION:
+        raise StoreError(
+            f"collection {name!r} was written by another version of lmk-integrations (layout "
+            f"{found.get('version')!r}, this one writes {_SCHEMA_VERSION}); ingest into a new one"
+        )
+    return CollectionIdentity(**found)
+
+
+def write_identity(client: StoreClient, name: str, identity: CollectionIdentity) -> None:
+    """Replace the identity that a collection carries."""
+    call_with_retry(
+        lambda: client.update_collection(collection_name=name, metadata=identity.to_metadata())
+    )
+
+
+def check_space(
+    name: str, stored: CollectionIdentity, space: Mapping[str, Any], model: str
+) -> None:
+    """Raise SpaceMismatchError, saying what differs, unless the spaces are the same."""
+    differing = sorted(
+        key for key in {*stored.space, *space} if stored.space.get(key) != space.get(key)
+    )
+    if not differing:
+        return
+    details = "; ".join(
+        f"{key}: {stored.space.get(key)!r} stored, {space.get(key)!r} given" for key in differing
+    )
+    raise SpaceMismatchError(
+        f"collection {name!r} holds vectors of model {stored.model!r}, not comparable with those "
+        f"of {model!r} ({details}). Open it with the model it was filled with, or ingest into "
+        "another collection"
+    )

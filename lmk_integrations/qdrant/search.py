@@ -1,0 +1,173 @@
+"""From a query to hits: rank sections, then find the best passage in each of the few shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from qdrant_client import models
+
+from lmk_integrations.core.passages import best_run, grow_to_sentences
+from lmk_integrations.qdrant.client import StoreClient
+from lmk_integrations.qdrant.hits import Passage, SearchHit
+from lmk_integrations.qdrant.queries import Fusion, HybridWeights, Mode, QueryParts, build_query
+from lmk_integrations.qdrant.retry import call_with_retry
+from lmk_integrations.qdrant.schema import LANDMARKS, RECORD
+from lmk_integrations.text.structure import sentence_starts
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+# A document's best section is looked for in rounds of growing depth until enough are found.
+_DEPTH_GROWTH = 4
+
+
+class Searcher:
+    """Searches one collection with queries that are already encoded."""
+
+    def __init__(self, client: StoreClient, collection: str) -> None:
+        self._client = client
+        self._collection = collection
+
+    def run(
+        self,
+        parts: QueryParts,
+        *,
+        limit: int,
+        mode: Mode,
+        fusion: Fusion,
+        weights: HybridWeights,
+        group_by_document: bool,
+        passage_tokens: int,
+    ) -> list[SearchHit]:
+        """Up to ``limit`` hits, best first."""
+        if mode == "document":
+            ranked = self._by_document(parts, limit)
+        elif group_by_document:
+            ranked = self._grouped(build_query(mode, fusion, weights, parts), limit)
+        else:
+            ranked = self._query(build_query(mode, fusion, weights, parts), limit)
+        vectors = self._landmarks([point.id for point in ranked]) if parts.vector else {}
+        query = None if parts.vector is None else np.asarray(parts.vector, np.float32)
+        return [
+            to_hit(point, query, vectors.get(str(point.id)), passage_tokens) for point in ranked
+        ]
+
+    def _query(self, arguments: Mapping[str, Any], limit: int) -> list[models.ScoredPoint]:
+        response = call_with_retry(
+            lambda: self._client.query_points(
+                self._collection, limit=limit, with_payload=True, **arguments
+            )
+        )
+        return list(response.points)
+
+    def _grouped(self, arguments: Mapping[str, Any], limit: int) -> list[models.ScoredPoint]:
+        """The best section of each document, ranked."""
+        depth = limit * _DEPTH_GROWTH
+        while True:
+            points = self._query(arguments, depth)
+            best: dict[str, models.ScoredPoint] = {}
+            for point in points:
+                best.setdefault(doc_id_of(point), point)
+            if len(best) >= limit or len(points) < depth:
+                return list(best.values())[:limit]
+            depth *= _DEPTH_GROWTH
+
+    def _by_document(self, parts: QueryParts, limit: int) -> list[models.ScoredPoint]:
+        """Rank documents by their whole vector; show each by its best section."""
+        heads = self._query(build_query("document", "formula", HybridWeights(), parts), limit)
+        doc_ids = [doc_id_of(head) for head in heads]
+        inside = models.FieldCondition(key=f"{RECORD}.doc_id", match=models.MatchAny(any=doc_ids))
+        if not doc_ids:
+            return []
+        arguments = {
+            "query": [parts.vector],
+            "using": LANDMARKS,
+            "query_filter": models.Filter(must=[inside]),
+        }
+        best = {doc_id_of(point): point for point in reversed(self._grouped(arguments, limit))}
+        return [
+            best[doc_id].model_copy(update={"score": head.score})
+            for doc_id, head in zip(doc_ids, heads, strict=True)
+            if doc_id in best
+        ]
+
+    def _landmarks(self, ids: Sequence[Any]) -> dict[str, Floats]:
+        """The landmark rows of the few points shown: too heavy to fetch for all candidates."""
+        if not ids:
+            return {}
+        records = call_with_retry(
+            lambda: self._client.retrieve(
+                self._collection, list(ids), with_payload=False, with_vectors=[LANDMARKS]
+            )
+        )
+        found = {}
+        for record in records:
+            vectors = record.vector
+            rows = vectors.get(LANDMARKS) if isinstance(vectors, dict) else None
+            if rows is not None:
+                found[str(record.id)] = np.asarray(rows, np.float32)
+        return found
+
+
+def doc_id_of(point: models.ScoredPoint | models.Record) -> str:
+    """The document a point belongs to; a point that something else wrote is its own document."""
+    payload = point.payload or {}
+    own = payload.get(RECORD) or {}
+    return str(own.get("doc_id") or payload.get("doc_id") or point.id)
+
+
+def to_hit(
+    point: models.ScoredPoint, query: Floats | None, rows: Floats | None, passage_tokens: int
+) -> SearchHit:
+    """A ranked point as a hit. query, rows: None where there are none to compare."""
+    payload = point.payload or {}
+    own = payload.get(RECORD) or {}
+    metadata = payload.get("metadata") or {}
+    text = str(payload.get("page_content") or "")
+    start = int(own.get("start", 0))
+    ends = np.asarray(own.get("ends", [start + len(text)]), np.int64)
+    spans = np.stack([np.concatenate([[start], ends[:-1]]), ends], axis=1)
+    if query is not None and rows is not None and len(rows) == len(spans):
+        scores = (rows @ (query / max(float(np.linalg.norm(query)), 1e-12))).astype(np.float32)
+        terms = scores * np.asarray(own.get("shares", np.zeros(len(rows))), np.float32)
+    else:
+        scores = terms = np.zeros(0, np.float32)
+    tokens = np.asarray(own.get("tokens", [1]), np.int64)
+    return SearchHit(
+        score=float(point.score),
+        id=str(point.id),
+        doc_id=doc_id_of(point),
+        title=metadata.get("title"),
+        source=metadata.get("source"),
+        section=int(own.get("ordinal", 0)),
+        heading=metadata.get("heading"),
+        page=metadata.get("page"),
+        text=text,
+        start=start,
+        end=int(ends[-1]),
+        passage=_passage(text, spans, tokens, scores, passage_tokens),
+        landmark_scores=scores,
+        landmark_terms=terms,
+        landmark_spans=spans,
+        metadata=metadata,
+    )
+
+
+def _passage(text: str, spans: Ints, tokens: Ints, scores: Floats, passage_tokens: int) -> Passage:
+    """The best run of landmarks, grown to sentences; without landmarks the section's beginning."""
+    first, stop = best_run(scores, tokens, passage_tokens) if len(scores) else (0, 1)
+    start = int(spans[0, 0])
+    widened = grow_to_sentences(
+        (int(spans[first, 0]), int(spans[stop - 1, 1])),
+        sentence_starts(text) + start,
+        spans,
+        tokens,
+        passage_tokens,
+    )
+    piece = text[widened[0] - start : widened[1] - start]
+    kept = piece.strip()
+    begin = widened[0] + len(piece) - len(piece.lstrip())
+    return Passage(kept, begin, begin + len(kept), float(scores.max()) if len(scores) else 0.0)

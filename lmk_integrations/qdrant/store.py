@@ -1,0 +1,228 @@
+"""The Qdrant side of an ingest: implements `ingest.records.Sink` over any client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from qdrant_client import models
+
+from lmk_integrations.errors import StoreError
+from lmk_integrations.ingest.ids import head_id
+from lmk_integrations.ingest.records import (
+    Facts,
+    HeadRecord,
+    SectionRecord,
+    StoredHead,
+    StoredSection,
+    Version,
+)
+from lmk_integrations.qdrant.bm25 import Bm25Encoder
+from lmk_integrations.qdrant.client import StoreClient
+from lmk_integrations.qdrant.points import head_point, section_payload, section_point
+from lmk_integrations.qdrant.retry import call_with_retry
+from lmk_integrations.qdrant.schema import LMK, RECORD
+
+_PAGE = 256
+
+
+class QdrantSink:
+    """Reads and writes the points of one collection. Network calls are retried."""
+
+    def __init__(self, client: StoreClient, collection: str, bm25: Bm25Encoder) -> None:
+        self._client = client
+        self._collection = collection
+        self._bm25 = bm25
+
+    def heads(self, doc_ids: Sequence[str]) -> dict[str, StoredHead]:
+        """The heads of those documents that have one."""
+        if not doc_ids:
+            return {}
+        records = call_with_retry(
+            lambda: self._client.retrieve(
+                self._collection, [head_id(d) for d in doc_ids], with_payload=[RECORD]
+            )
+        )
+        found = (stored_head((record.payload or {})[RECORD]) for record in records)
+        return {head.version.doc_id: head for head in found}
+
+    def versions(self, doc_ids: Sequence[str]) -> dict[str, set[Version]]:
+        """The versions of these documents of which any section is stored."""
+        if not doc_ids:
+            return {}
+        found: dict[str, set[Version]] = {}
+        wanted = self._scroll(
+            sections_of(doc_ids),
+            payload=[f"{RECORD}.doc_id", f"{RECORD}.hash", f"{RECORD}.recipe"],
+        )
+        for record in wanted:
+            version = _version((record.payload or {})[RECORD])
+            found.setdefault(version.doc_id, set()).add(version)
+        return found
+
+    def sections(self, version: Version) -> dict[int, StoredSection]:
+        """The stored sections of one version by ordinal."""
+        found = {}
+        for record in self._scroll(
+            sections_of([version.doc_id], version), payload=[RECORD], vectors=[LMK]
+        ):
+            own = (record.payload or {})[RECORD]
+            vector = np.asarray(_named(record.vector, LMK), np.float64)
+            pooled = vector * float(own["pooled_norm"])
+            found[int(own["ordinal"])] = StoredSection(version, int(own["ordinal"]), pooled)
+        return found
+
+    def write_sections(self, records: Sequence[SectionRecord]) -> None:
+        """Store sections; returns when they are readable."""
+        self._upsert([section_point(record, self._bm25) for record in records])
+
+    def write_heads(self, records: Sequence[HeadRecord]) -> None:
+        """Store heads, then delete the sections of other versions where they may exist."""
+        self._upsert([head_point(record) for record in records])
+        for record in records:
+            if record.stale:
+                self._delete(_stale_sections(record.version))
+
+    def update_facts(self, version: Version, facts: Facts) -> None:
+        """Replace what is shown with a stored document; its vectors stay.
+
+        Sections first, the head last: an interrupted update is done again.
+        """
+        for record in self._scroll(sections_of([version.doc_id], version), payload=True):
+            payload = dict(record.payload or {})
+            own = {**payload[RECORD], "metadata_hash": facts.metadata_hash}
+            kept = {
+                key: payload["metadata"].get(key)
+                for key in ("doc_id", "section", "heading", "page", "start", "end")
+            }
+            metadata = {**facts.metadata, "source": facts.source, "title": facts.title, **kept}
+            text, span = payload["page_content"], (kept["start"], kept["end"])
+            shown = section_payload(str(record.id), version, text, *span, metadata)
+            self._overwrite(record.id, {**shown, RECORD: own})
+        head = self._head_payload(version.doc_id)
+        own = {
+            **head[RECORD],
+            "metadata_hash": facts.metadata_hash,
+            "title": facts.title,
+            "source": facts.source,
+        }
+        changed = {**head, "metadata": dict(facts.metadata), RECORD: own}
+        self._overwrite(head_id(version.doc_id), changed)
+
+    def delete(self, doc_ids: Sequence[str]) -> int:
+        """Delete documents, heads first. Returns how many of them had one."""
+        if not doc_ids:
+            return 0
+        known = self.heads(doc_ids)
+        heads = models.PointIdsList(points=[head_id(doc_id) for doc_id in doc_ids])
+        self._delete(heads)
+        self._delete(models.FilterSelector(filter=sections_of(doc_ids)))
+        return len(known)
+
+    def doc_ids(self, prefix: str = "") -> Iterator[str]:
+        """The ids of all stored documents whose id begins with a prefix."""
+        for record in self._scroll(only("head"), payload=[f"{RECORD}.doc_id"]):
+            doc_id = str((record.payload or {})[RECORD]["doc_id"])
+            if doc_id.startswith(prefix):
+                yield doc_id
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _head_payload(self, doc_id: str) -> dict[str, Any]:
+        found = call_with_retry(
+            lambda: self._client.retrieve(self._collection, [head_id(doc_id)], with_payload=True)
+        )
+        return dict(found[0].payload or {})
+
+    def _scroll(
+        self, wanted: models.Filter, *, payload: Any, vectors: Any = False
+    ) -> Iterator[models.Record]:
+        offset: Any = None
+        while True:
+            records, offset = call_with_retry(
+                lambda offset=offset: self._client.scroll(  # type: ignore[misc]
+                    self._collection,
+                    scroll_filter=wanted,
+                    limit=_PAGE,
+                    offset=offset,
+                    with_payload=payload,
+                    with_vectors=vectors,
+                )
+            )
+            yield from records
+            if offset is None:
+                return
+
+    def _upsert(self, points: list[models.PointStruct]) -> None:
+        result = call_with_retry(
+            lambda: self._client.upsert(self._collection, points=points, wait=True)
+        )
+        check_applied(result, self._collection)
+
+    def _overwrite(self, point_id: Any, payload: dict[str, Any]) -> None:
+        call_with_retry(
+            lambda: self._client.overwrite_payload(
+                self._collection, payload=payload, points=[point_id], wait=True
+            )
+        )
+
+    def _delete(self, selector: Any) -> None:
+        call_with_retry(
+            lambda: self._client.delete(self._collection, points_selector=selector, wait=True)
+        )
+
+
+def check_applied(result: Any, collection: str) -> None:
+    """Raise StoreError unless a write has been applied: accepted is not stored."""
+    status = getattr(result, "status", models.UpdateStatus.COMPLETED)
+    if status != models.UpdateStatus.COMPLETED:
+        raise StoreError(
+            f"collection {collection!r} accepted a write without applying it (status "
+            f"{getattr(status, 'value', status)!r}); the server is overloaded: run again to resume"
+        )
+
+
+def only(kind: str) -> models.Filter:
+    """Points of one kind: "section" or "head"."""
+    return models.Filter(must=[_equals("kind", kind)])
+
+
+def sections_of(doc_ids: Sequence[str], version: Version | None = None) -> models.Filter:
+    """The sections of documents; of one version of them where given."""
+    must: list[Any] = [
+        _equals("kind", "section"),
+        models.FieldCondition(key=f"{RECORD}.doc_id", match=models.MatchAny(any=list(doc_ids))),
+    ]
+    if version is not None:
+        must += [_equals("hash", version.content_hash), _equals("recipe", version.recipe)]
+    return models.Filter(must=must)
+
+
+def stored_head(own: dict[str, Any]) -> StoredHead:
+    """A head's payload record, read."""
+    return StoredHead(
+        _version(own), str(own["metadata_hash"]), int(own["sections"]), int(own["n_tokens"])
+    )
+
+
+def _stale_sections(current: Version) -> models.FilterSelector:
+    same = [_equals("hash", current.content_hash), _equals("recipe", current.recipe)]
+    return models.FilterSelector(
+        filter=models.Filter(
+            must=[_equals("kind", "section"), _equals("doc_id", current.doc_id)],
+            must_not=[models.Filter(must=same)],
+        )
+    )
+
+
+def _equals(key: str, value: str) -> models.FieldCondition:
+    return models.FieldCondition(key=f"{RECORD}.{key}", match=models.MatchValue(value=value))
+
+
+def _version(own: dict[str, Any]) -> Version:
+    return Version(str(own["doc_id"]), str(own["hash"]), str(own["recipe"]))
+
+
+def _named(vectors: Any, name: str) -> Any:
+    return vectors[name] if isinstance(vectors, dict) else vectors
