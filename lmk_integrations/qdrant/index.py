@@ -214,9 +214,9 @@ class LandmarkIndex:
             passage_tokens=passage_tokens or self.passage_tokens,
         )
 
-    def _query_vector(self, query: str, *, needed: bool) -> list[float] | None:
+    def _query_vector(self, query: str, *, needed: bool) -> list[float]:
         if self.encoder is None and not needed:
-            return None
+            return []
         encoder = self._needs_encoder("this search mode")
         return [float(x) for x in encoder.encode_queries([query])[0]]
 

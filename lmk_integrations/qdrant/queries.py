@@ -26,7 +26,7 @@ class HybridWeights:
     """
 
     landmark_weight: float = 1.0
-    bm25_weight: float = 0.5
+    bm25_weight: float = 1.0
     bm25_half: float = 10.0
 
     def __post_init__(self) -> None:
@@ -36,9 +36,10 @@ class HybridWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryParts:
-    """A query in the forms that the modes need. vector: (dim,) as a list; sparse: BM25 terms."""
+    """A query in the forms that the modes need. vector: (dim,) as a list, empty
+    where the mode needs none; sparse: BM25 terms."""
 
-    vector: list[float] | None
+    vector: list[float]
     sparse: models.SparseVector | None
     filter: models.Filter | None
     prefetch: int

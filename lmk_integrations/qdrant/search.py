@@ -50,7 +50,7 @@ class Searcher:
         else:
             ranked = self._query(build_query(mode, fusion, weights, parts), limit)
         vectors = self._landmarks([point.id for point in ranked]) if parts.vector else {}
-        query = None if parts.vector is None else np.asarray(parts.vector, np.float32)
+        query = np.asarray(parts.vector, np.float32) if parts.vector else None
         return [
             to_hit(point, query, vectors.get(str(point.id)), passage_tokens) for point in ranked
         ]

@@ -207,7 +207,7 @@ def stored_head(own: dict[str, Any]) -> StoredHead:
 
 
 def _stale_sections(current: Version) -> models.FilterSelector:
-    same = [_equals("hash", current.content_hash), _equals("recipe", current.recipe)]
+    same: list[Any] = [_equals("hash", current.content_hash), _equals("recipe", current.recipe)]
     return models.FilterSelector(
         filter=models.Filter(
             must=[_equals("kind", "section"), _equals("doc_id", current.doc_id)],
