@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from store_backends import DIM, create, dense_query, payload
 
@@ -228,6 +229,69 @@ def test_payload_indexes_of_every_type(edge: EdgeClient) -> None:
     assert lazy == {i for i in range(20) if i % 4 == 0}
     edge.delete_payload_index("c", "kind")
     assert "kind" not in edge.get_collection("c").payload_schema
+
+
+def test_groups_get_candidates_enough(edge: EdgeClient) -> None:
+    """As on a server: prefetch limits grow by group_size, and ungrouped points take no place."""
+    axis = np.eye(DIM)[0]
+    edge.upsert(
+        "c",
+        [
+            SimpleNamespace(
+                id=i,
+                vector={"dense": axis + i / 100},
+                payload={} if i < 5 else {"doc": "a" if i < 8 else "b"},
+            )
+            for i in range(12)
+        ],
+    )
+    (first, second) = edge.query_points_groups(
+        "c",
+        "doc",
+        axis,
+        using="dense",
+        prefetch=m.Prefetch(query=axis.tolist(), using="dense", limit=2),
+        limit=2,
+        group_size=3,
+    ).groups
+    assert (first.id, [hit.id for hit in first.hits]) == ("a", [5, 6, 7])
+    assert (second.id, [hit.id for hit in second.hits]) == ("b", [8, 9, 10])
+
+
+def test_idf_after_optimizing_and_deleting(tmp_path: Path) -> None:
+    """An index goes on counting deleted points; scores count the living, also after reopening."""
+    rng = np.random.default_rng(0)
+    indices = [sorted(set(rng.integers(0, 30, 8).tolist())) for _ in range(3000)]
+    stored = [
+        m.PointStruct(
+            id=i, vector={"s": m.SparseVector(indices=row, values=[1.0] * len(row))}, payload={}
+        )
+        for i, row in enumerate(indices)
+    ]
+    query = m.SparseVector(indices=[1, 2], values=[1.0, 1.0])
+
+    def fill(client: Any, **options: Any) -> None:
+        sparse = {"s": m.SparseVectorParams(modifier=m.Modifier.IDF)}
+        client.create_collection("i", {}, sparse, **options)
+        client.upsert("i", stored)
+
+    def best(client: Any, **options: Any) -> float:
+        return client.query_points("i", query, using="s", limit=1, **options).points[0].score
+
+    memory = QdrantClient(":memory:")
+    fill(memory)
+    memory.delete("i", list(range(500)))
+    edge = EdgeClient(tmp_path / "i")
+    fill(edge, optimizers_config=m.OptimizersConfigDiff(indexing_threshold=1))
+    assert edge.optimize("i")
+    edge.delete("i", list(range(500)))
+    for _ in range(2):
+        assert best(edge) == pytest.approx(best(memory), rel=1e-6)
+        from_index = best(edge, search_params=m.SearchParams(idf=m.IdfScope.GLOBAL))
+        assert from_index != pytest.approx(best(memory), rel=1e-6)
+        edge.close()
+        edge = EdgeClient(tmp_path / "i")
+    edge.close()
 
 
 def test_clients_of_one_process_share_the_store(tmp_path: Path) -> None:

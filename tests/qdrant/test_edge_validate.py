@@ -227,18 +227,35 @@ json_like = st.recursive(
     ),
     max_leaves=6,
 )
+good_row = st.lists(st.floats(0.5, 1, width=32), min_size=3, max_size=3)
+good = {
+    "d": good_row,
+    "dot": good_row,
+    "r": st.lists(good_row, min_size=1, max_size=4),
+    "s": st.builds(sparse, st.just([1, 5]), st.just([0.5, 2.0])),
+}
+
+
+def mostly(good_values: Any, bad_values: Any) -> Any:
+    """Three in four good, so that whole batches get through and single faults are tried too."""
+    return st.integers(0, 3).flatmap(lambda n: bad_values if n == 0 else good_values)
+
+
+junk = st.one_of(rows_like, sparse_like)
 points_like = st.builds(
     SimpleNamespace,
-    id=st.one_of(st.integers(0, 20), st.uuids(), numbers),
-    vector=st.one_of(
-        rows_like,
-        st.dictionaries(
-            st.sampled_from(["d", "dot", "r", "s", "none"]),
-            st.one_of(rows_like, sparse_like),
-            max_size=3,
+    id=mostly(st.integers(0, 20), st.one_of(st.uuids(), numbers)),
+    vector=mostly(
+        st.fixed_dictionaries({}, optional=good),
+        st.one_of(
+            rows_like,
+            st.fixed_dictionaries({}, optional={k: mostly(v, junk) for k, v in good.items()}),
+            st.dictionaries(st.sampled_from(["d", "none"]), junk, max_size=2),
         ),
     ),
-    payload=st.one_of(st.none(), json_like, st.dictionaries(st.text(max_size=3), json_like)),
+    payload=mostly(
+        st.none(), st.one_of(json_like, st.dictionaries(st.text(max_size=3), json_like))
+    ),
 )
 
 

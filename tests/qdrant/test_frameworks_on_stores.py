@@ -138,7 +138,7 @@ def test_langchain_hybrid(store: Any) -> None:
     )
     assert texts(vectors.similarity_search("bird", k=1)) == ["bird"]
     fused = m.FusionQuery(fusion=m.Fusion.DBSF)
-    assert texts(vectors.similarity_search("dog", k=1, hybrid_fusion=fused)) == ["dog dog"]
+    assert texts(vectors.similarity_search("bird", k=1, hybrid_fusion=fused)) == ["bird"]
 
 
 def test_langchain_makes_its_own_collection(store: Any) -> None:

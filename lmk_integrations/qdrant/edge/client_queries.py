@@ -112,6 +112,7 @@ class QueryMethods(ClientBase):
         query: Any = None,
         using: str | None = None,
         prefetch: Any = None,
+        query_filter: models.Filter | None = None,
         limit: int = DEFAULT_LIMIT,
         group_size: int = 3,
         with_payload: Any = True,
@@ -121,13 +122,18 @@ class QueryMethods(ClientBase):
     ) -> models.GroupsResult:
         """The best `limit` values of the payload field `group_by`, with `group_size` points each.
 
-        As on a server, prefetch limits are multiplied by `group_size`, so that candidates last.
+        As on a server, points without the field are left out from the start, and prefetch limits
+        are multiplied by `group_size`, so that candidates last.
         Further arguments are those of query_points.
         """
         check_limit("limit", limit, 1)
         check_limit("group_size", group_size, 1)
         if with_lookup is not None:
             raise StoreError("EdgeClient.query_points_groups: with_lookup is not offered.")
+        missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=group_by))
+        grouped = models.Filter(
+            must=None if query_filter is None else [query_filter], must_not=[missing]
+        )
 
         def fetch(count: int) -> list[models.ScoredPoint]:
             return self.query_points(
@@ -135,6 +141,7 @@ class QueryMethods(ClientBase):
                 query=query,
                 using=using,
                 prefetch=widen_prefetches(prefetch, group_size),
+                query_filter=grouped,
                 limit=count,
                 with_payload=[group_by],
                 with_vectors=False,

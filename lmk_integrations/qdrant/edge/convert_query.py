@@ -247,11 +247,9 @@ def _idf(context: QueryContext, scope: Any, query: Any, using: str | None) -> qe
     field = context.fields.get(using or "")
     if field is None or not field.idf or query is None:
         return None
-    live = qe.HasVectorCondition(field.name)
     corpus = getattr(scope, "corpus", None)
     if corpus is not None:
-        edge_corpus = to_edge_filter(corpus)
-        return qe.IdfParams(qe.Filter(must=[live] if edge_corpus is None else [edge_corpus, live]))
+        return qe.IdfParams(to_edge_filter(corpus))
     if scope is not None or not context.live_statistics:
         return None
-    return qe.IdfParams(qe.Filter(must=[live]))
+    return qe.IdfParams(qe.Filter(must=[qe.HasVectorCondition(field.name)]))
