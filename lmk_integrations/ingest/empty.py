@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lmk_integrations.errors import StoreError
 from lmk_integrations.ingest.records import (
@@ -10,7 +10,7 @@ from lmk_integrations.ingest.records import (
     HeadRecord,
     SectionRecord,
     StoredHead,
-    StoredSection,
+    StoredSections,
     Version,
 )
 
@@ -26,9 +26,13 @@ class EmptySink:
         """None."""
         return {}
 
-    def sections(self, version: Version) -> dict[int, StoredSection]:
+    def sections(self, version: Version) -> StoredSections:
         """None."""
-        return {}
+        return StoredSections()
+
+    def count_sections(self, doc_ids: Sequence[str]) -> int:
+        """None."""
+        return 0
 
     def doc_ids(self, prefix: str = "") -> Iterator[str]:
         """None."""
@@ -46,6 +50,6 @@ class EmptySink:
         """Refused: a dry run writes nothing."""
         raise StoreError("a dry run does not write")
 
-    def update_facts(self, version: Version, facts: Facts) -> None:
+    def update_facts(self, version: Version, facts: Facts, ordinals: Iterable[int]) -> None:
         """Refused: a dry run writes nothing."""
         raise StoreError("a dry run does not write")

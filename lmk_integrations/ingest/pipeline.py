@@ -7,7 +7,6 @@ after any interruption the same call goes on where it stopped.
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,38 +26,45 @@ from lmk_integrations.encoder import (
     TextFailed,
 )
 from lmk_integrations.errors import DocumentError
-from lmk_integrations.ingest.ids import content_hash, metadata_hash
+from lmk_integrations.ingest.identify import EMPTY, identify, readable
+from lmk_integrations.ingest.reader import Reader
 from lmk_integrations.ingest.records import (
     Facts,
     HeadRecord,
     SectionRecord,
     Sink,
-    StoredSection,
+    StoredHead,
+    StoredSections,
     Version,
 )
 from lmk_integrations.ingest.report import IngestReport
 from lmk_integrations.ingest.writer import Writer
-from lmk_integrations.records import Document, Failure, pieces_of
+from lmk_integrations.records import Document, Failure
 
 logger = logging.getLogger(__name__)
 
-_READ_AHEAD = 8  # documents waiting between the reader and the encoder
-_READER_GRACE_S = 5.0  # how long an unfinished source is waited for; its thread is a daemon
 _LOOKUP_BATCH = 64  # documents whose heads are fetched at once
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A document read, and what it is."""
+
+    document: Document
+    version: Version
+    facts: Facts
 
 
 @dataclass(slots=True)
 class _Job:
-    """A document that must be encoded, while it is."""
+    """A document that must be encoded, while it is. stored: ordinals of sections found."""
 
     version: Version
     facts: Facts
     is_new: bool
     stale: bool
-    stored: dict[int, StoredSection]
+    stored: frozenset[int]
     pooled: NDArray[np.float64]
-    n_encoded: int = 0
-    n_written: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,8 @@ def run_pipeline(
     """Store a stream of documents. Returns the report; raises StoreError if the store fails.
 
     Setting ``options.stop`` ends the run after the batch in flight; the report says interrupted.
+    An error of ``items`` itself, and with ``fail_fast`` the first failure, is raised when what was
+    read before it is stored.
     """
     started = time.monotonic()
     run = _Run(encoder, sink, options)
@@ -102,10 +110,12 @@ class _Run:
         self._options = options
         self._jobs: dict[int, _Job] = {}
         self._next_job = 0
+        self._seen: dict[str, str] = {}  # content hashes by document id
+        self._fatal: DocumentError | None = None
 
     def go(self, items: Iterable[Document | Failure]) -> None:
         stop = self._options.stop
-        with Reader(items, stop) as reader, Writer(self._sink, stop) as writer:
+        with Reader(items, stop) as reader, Writer(self._sink) as writer:
             texts = self._to_encode(reader)
 
             def cancelled() -> bool:
@@ -121,76 +131,107 @@ class _Run:
                         break
             except EncodingCancelled:
                 logger.info("stopped between two batches")
-        self.report.sections = writer.n_sections
+        if not self._options.dry_run:
+            self.report.sections = writer.n_sections
         self.report.interrupted = stop.is_set()
+        error = self._fatal or reader.error
+        if error is not None:
+            raise error
 
     # -- before the encoder ----------------------------------------------------------------
 
     def _to_encode(self, items: Iterable[Document | Failure]) -> Iterator[StreamItem]:
         """The documents that the store does not hold as they are now."""
         source = iter(items)
-        while batch := list(islice(source, _LOOKUP_BATCH)):
-            hashed: list[tuple[Document, Version, Facts]] = []
+        while not self._ended() and (batch := list(islice(source, _LOOKUP_BATCH))):
+            found: list[_Found] = []
             for item in batch:
-                if isinstance(item, Failure):
-                    self._fail(item)
+                identified = item if isinstance(item, Failure) else self._identify(item)
+                if isinstance(identified, _Found):
+                    found.append(identified)
                     continue
-                try:
-                    hashed.append((item, *self._identify(item)))
-                except DocumentError as error:
-                    self._fail(Failure(item.id or "?", error.reason, str(error)))
-            yield from self._changed(hashed)
+                self._fail(identified)
+                if self._ended():
+                    break
+            yield from self._changed(found)
             self._progress()
 
-    def _identify(self, document: Document) -> tuple[Version, Facts]:
-        if document.id is None:
-            raise DocumentError("a document needs an id or a source", "no_id")
-        marks = [[mark.start, mark.kind, mark.label] for mark in document.marks]
-        structure = [document.markup, marks] if marks or document.markup != "plain" else None
-        digest = content_hash(pieces_of(document.text), structure)
-        facts = Facts(
-            document.title,
-            document.source,
-            document.metadata,
-            metadata_hash(document.metadata, document.title, document.source),
-        )
-        return Version(document.id, digest, self._options.recipe), facts
+    def _ended(self) -> bool:
+        return self._fatal is not None
 
-    def _changed(self, found: list[tuple[Document, Version, Facts]]) -> Iterator[StreamItem]:
-        heads = self._sink.heads([version.doc_id for _, version, _ in found])
-        pending: list[tuple[Document, Version, Facts]] = []
-        for document, version, facts in found:
-            self.report.notes.update(document.notes)
-            head = heads.get(version.doc_id)
-            if head is None or head.version != version:
-                pending.append((document, version, facts))
-            elif head.metadata_hash != facts.metadata_hash:
-                if not self._options.dry_run:
-                    self._sink.update_facts(version, facts)
-                self.report.updated += 1
-                self.report.relabelled += 1
+    def _identify(self, document: Document) -> _Found | Failure:
+        try:
+            version, facts = identify(document, self._options.recipe)
+        except DocumentError as error:
+            name = str(document.id or document.source or document.title or "?")
+            return Failure(name, error.reason, str(error), skipped=error.reason == EMPTY)
+        # One id, one document: a second one would silently take the first one's place.
+        if (before := self._seen.get(version.doc_id)) is not None:
+            same = before == version.content_hash
+            message = "the same document came before in this run"
+            if not same:
+                message = "another document of this id came before in this run; ids must differ"
+            return Failure(version.doc_id, "duplicate", message, skipped=same)
+        self._seen[version.doc_id] = version.content_hash
+        return _Found(document, version, facts)
+
+    def _changed(self, found: list[_Found]) -> Iterator[StreamItem]:
+        heads = self._sink.heads([item.version.doc_id for item in found])
+        same = [item for item in found if _is_current(item, heads)]
+        damaged = self._damaged({item.version.doc_id: heads[item.version.doc_id] for item in same})
+        pending = []
+        for item in found:
+            self.report.notes.update(item.document.notes)
+            if _is_current(item, heads) and item.version.doc_id not in damaged:
+                self._keep(item, heads[item.version.doc_id])
             else:
-                self.report.unchanged += 1
-        versions = self._sink.versions([version.doc_id for _, version, _ in pending])
-        for document, version, facts in pending:
-            known = versions.get(version.doc_id, set())
-            stored = self._sink.sections(version) if version in known else {}
-            job = _Job(
-                version,
-                facts,
-                is_new=version.doc_id not in heads,
-                stale=bool(known - {version}),
-                stored=stored,
-                pooled=np.zeros(self._encoder.dim, np.float64),
-            )
-            self._jobs[self._next_job] = job
-            self._next_job += 1
-            missing = self._nothing if self._options.dry_run else _missing_from(stored)
-            yield StreamItem(document.text, document.marks, document.markup, wanted=missing)
+                pending.append(item)
+        versions = self._sink.versions([item.version.doc_id for item in pending])
+        for item in pending:
+            doc_id = item.version.doc_id
+            yield self._start(item, is_new=doc_id not in heads, known=versions.get(doc_id, set()))
 
-    @staticmethod
-    def _nothing(_: int) -> bool:
-        return False
+    def _damaged(self, heads: dict[str, StoredHead]) -> set[str]:
+        """Those of whose sections some are missing, or left over from an interrupted update."""
+        expected = sum(head.n_sections for head in heads.values())
+        if self._sink.count_sections(list(heads)) == expected:
+            return set()
+        return {
+            doc_id
+            for doc_id, head in heads.items()
+            if self._sink.count_sections([doc_id]) != head.n_sections
+        }
+
+    def _keep(self, item: _Found, head: StoredHead) -> None:
+        """A document whose text is stored; what is shown with it may be new."""
+        if head.metadata_hash == item.facts.metadata_hash:
+            self.report.unchanged += 1
+            return
+        if not self._options.dry_run:
+            self._sink.update_facts(item.version, item.facts, range(head.n_sections))
+        self.report.updated += 1
+        self.report.relabelled += 1
+
+    def _start(self, item: _Found, *, is_new: bool, known: set[Version]) -> StreamItem:
+        """Begin a document. known: its versions of which sections are stored."""
+        stored = StoredSections()
+        if item.version in known:
+            stored = self._sink.sections(item.version)
+            if stored.metadata_hashes - {item.facts.metadata_hash} and not self._options.dry_run:
+                self._sink.update_facts(item.version, item.facts, sorted(stored.ordinals))
+        pooled = stored.pooled
+        self._jobs[self._next_job] = _Job(
+            item.version,
+            item.facts,
+            is_new=is_new,
+            stale=bool(known - {item.version}),
+            stored=stored.ordinals,
+            pooled=np.zeros(self._encoder.dim, np.float64) if pooled is None else pooled,
+        )
+        self._next_job += 1
+        wanted = _none if self._options.dry_run else _others_than(stored.ordinals)
+        document = item.document
+        return StreamItem(readable(document.text), document.marks, document.markup, wanted)
 
     # -- behind the encoder ----------------------------------------------------------------
 
@@ -221,14 +262,15 @@ class _Run:
         self._progress()
 
     def _take_section(self, section: SectionEncoding, job: _Job, writer: Writer) -> None:
-        if section.ordinal in job.stored:
-            job.pooled += job.stored[section.ordinal].pooled
+        if section.ordinal in job.stored:  # its part is in the sum already
             return
-        if section.pooled is None:  # a dry run encodes nothing
+        if self._options.dry_run:
+            self.report.sections += 1
             return
         assert section.vector is not None
         assert section.landmarks is not None
         assert section.weights is not None
+        assert section.pooled is not None
         job.pooled += section.pooled
         self.report.tokens_encoded += section.n_tokens
         writer.put(
@@ -254,63 +296,22 @@ class _Run:
 
     def _fail(self, failure: Failure) -> None:
         self.report.add_failure(failure)
-        if self._options.fail_fast and not failure.skipped:
-            raise DocumentError(f"{failure.name}: {failure.message}", failure.reason)
+        if self._options.fail_fast and not failure.skipped and self._fatal is None:
+            self._fatal = DocumentError(f"{failure.name}: {failure.message}", failure.reason)
 
     def _progress(self) -> None:
         if self._options.on_progress is not None:
             self._options.on_progress(self.report)
 
 
-def _missing_from(stored: dict[int, StoredSection]) -> Callable[[int], bool]:
+def _is_current(item: _Found, heads: dict[str, StoredHead]) -> bool:
+    head = heads.get(item.version.doc_id)
+    return head is not None and head.version == item.version
+
+
+def _none(_: int) -> bool:
+    return False
+
+
+def _others_than(stored: frozenset[int]) -> Callable[[int], bool]:
     return lambda ordinal: ordinal not in stored
-
-
-class Reader:
-    """Reads ahead in a thread; iterating gives the items in order, or the source's error."""
-
-    def __init__(self, items: Iterable[Document | Failure], stop: threading.Event) -> None:
-        self._items = items
-        self._stop = stop
-        self._closed = threading.Event()
-        self._queue: queue.Queue[Document | Failure | BaseException | None] = queue.Queue(
-            _READ_AHEAD
-        )
-        self._thread = threading.Thread(target=self._read, name="lmk-reader", daemon=True)
-
-    def __enter__(self) -> Reader:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closed.set()
-        self._thread.join(timeout=_READER_GRACE_S)
-
-    def __iter__(self) -> Iterator[Document | Failure]:
-        while True:
-            item = self._queue.get()
-            if item is None:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-
-    def _read(self) -> None:
-        last: BaseException | None = None
-        try:
-            for item in self._items:
-                if self._stop.is_set() or not self._put(item):
-                    break
-        except BaseException as error:
-            last = error
-        self._put(last)
-
-    def _put(self, item: Document | Failure | BaseException | None) -> bool:
-        """Wait for room, but not for a consumer that has gone."""
-        while not self._closed.is_set():
-            try:
-                self._queue.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,12 +24,16 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is shown with a document and its sections."""
+    """What is shown with a document and its sections.
+
+    metadata: JSON values, see `json_metadata`. n_bytes: about what they weigh as JSON.
+    """
 
     title: str | None
     source: str | None
     metadata: Mapping[str, Any]
     metadata_hash: str
+    n_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +58,9 @@ class SectionRecord:
 
     @property
     def n_bytes(self) -> int:
-        """About what the record weighs on the wire as JSON: 21 bytes a float, text thrice."""
-        return 21 * (self.landmarks.size + 2 * self.vector.size) + 3 * len(self.text) + 2048
+        """About what the record weighs on the wire as JSON: 21 bytes a float, the rest thrice."""
+        shown = len(self.text) + self.facts.n_bytes
+        return 21 * (self.landmarks.size + 2 * self.vector.size) + 3 * shown + 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +79,11 @@ class HeadRecord:
     vector: Floats
     stale: bool
 
+    @property
+    def n_bytes(self) -> int:
+        """About what the record weighs on the wire as JSON."""
+        return 21 * self.vector.size + self.facts.n_bytes + 1024
+
 
 @dataclass(frozen=True, slots=True)
 class StoredHead:
@@ -86,12 +96,16 @@ class StoredHead:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSection:
-    """A section as found in the store. pooled: (dim,) float64, its part of the document's sum."""
+class StoredSections:
+    """The sections found in the store of a version that is not complete.
 
-    version: Version
-    ordinal: int
-    pooled: NDArray[np.float64]
+    pooled: (dim,) float64, their part of the document's sum; None where there are none.
+    metadata_hashes: of the facts that are shown with them.
+    """
+
+    ordinals: frozenset[int] = frozenset()
+    pooled: NDArray[np.float64] | None = None
+    metadata_hashes: frozenset[str] = frozenset()
 
 
 class Sink(Protocol):
@@ -105,8 +119,12 @@ class Sink(Protocol):
         """The versions of these documents of which any section is stored."""
         ...
 
-    def sections(self, version: Version) -> dict[int, StoredSection]:
-        """The stored sections of one version by ordinal."""
+    def sections(self, version: Version) -> StoredSections:
+        """The stored sections of one version."""
+        ...
+
+    def count_sections(self, doc_ids: Sequence[str]) -> int:
+        """How many sections of these documents are stored, of whatever version."""
         ...
 
     def write_sections(self, records: Sequence[SectionRecord]) -> None:
@@ -117,12 +135,15 @@ class Sink(Protocol):
         """Store heads, then delete the sections of other versions where they may exist."""
         ...
 
-    def update_facts(self, version: Version, facts: Facts) -> None:
-        """Replace what is shown with a stored document; its vectors stay."""
+    def update_facts(self, version: Version, facts: Facts, ordinals: Iterable[int]) -> None:
+        """Replace what is shown with stored sections, and with the head if it is of this version.
+
+        Vectors stay. Sections first, the head last: an interrupted update is done again.
+        """
         ...
 
     def delete(self, doc_ids: Sequence[str]) -> int:
-        """Delete documents, heads first. Returns how many of them had one."""
+        """Delete documents with all their sections. Returns how many of them had a head."""
         ...
 
     def doc_ids(self, prefix: str = "") -> Iterator[str]:

@@ -11,20 +11,22 @@ MAX_BATCH_POINTS = 64
 MAX_BATCH_BYTES = 8 << 20  # servers refuse bodies over 32 MB, and time out long before
 _QUEUED = 256  # sections waiting to be written
 _IDLE_S = 0.5
+_POLL_S = 0.1
+_GRACE_S = 2.0  # how long a second Ctrl-C waits for the batch in flight
 
 
 class Writer:
     """Writes records in a thread of its own, in the order given.
 
     Leaving the context writes what is left and raises the store's error if there was one;
-    after an error nothing more is written.
+    after an error nothing more is written. An interrupt leaves without writing what is left.
     """
 
-    def __init__(self, sink: Sink, stop: threading.Event) -> None:
+    def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._stop = stop
         self._queue: queue.Queue[SectionRecord | HeadRecord | None] = queue.Queue(_QUEUED)
         self._thread = threading.Thread(target=self._write, name="lmk-writer", daemon=True)
+        self._abandoned = threading.Event()
         self._error: BaseException | None = None
         self._sections: list[SectionRecord] = []
         self._heads: list[HeadRecord] = []
@@ -45,18 +47,26 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            self._abandoned.set()
+            self._thread.join(timeout=_GRACE_S)
+            return
         self._queue.put(None)
         self._thread.join()
         if self._error is not None and kind is None:
             raise self._error
 
     def _write(self) -> None:
-        while True:
+        idle_s = 0.0
+        while not self._abandoned.is_set():
             try:
-                record = self._queue.get(timeout=_IDLE_S)
+                record = self._queue.get(timeout=_POLL_S)
             except queue.Empty:
-                self._try_flush()  # nothing more to come soon: do not sit on finished work
+                idle_s += _POLL_S
+                if idle_s >= _IDLE_S:  # nothing more to come soon: do not sit on finished work
+                    self._try_flush()
                 continue
+            idle_s = 0.0
             if record is None:
                 self._try_flush()
                 return
@@ -66,13 +76,13 @@ class Writer:
                 self._try_flush()
 
     def _add(self, record: SectionRecord | HeadRecord) -> None:
-        if isinstance(record, HeadRecord):
-            self._heads.append(record)
-            return
         if self._sections and self._bytes + record.n_bytes > MAX_BATCH_BYTES:
             self._try_flush()
-        self._sections.append(record)
         self._bytes += record.n_bytes
+        if isinstance(record, HeadRecord):
+            self._heads.append(record)
+        else:
+            self._sections.append(record)
 
     def _try_flush(self) -> None:
         sections, heads = self._sections, self._heads

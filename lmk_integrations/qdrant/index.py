@@ -12,6 +12,7 @@ from qdrant_client import models
 
 from lmk_integrations.core.sections import max_section_rows
 from lmk_integrations.encoder import LMKEncoder
+from lmk_integrations.encoder.settings import check_range
 from lmk_integrations.errors import ConfigError, StoreError
 from lmk_integrations.ingest.empty import EmptySink
 from lmk_integrations.ingest.ids import recipe_id
@@ -37,6 +38,7 @@ from lmk_integrations.qdrant.retry import call_with_retry
 from lmk_integrations.qdrant.schema import (
     CollectionIdentity,
     check_space,
+    complete_indexes,
     create_collection,
     read_identity,
     write_identity,
@@ -48,6 +50,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PASSAGE_TOKENS = 128
 DEFAULT_LANGUAGE = "english"
+MAX_LIMIT = 1_000_000
 # A section has about 0.4 words that count (stop words gone) per token; BM25 wants to know.
 _WORDS_PER_TOKEN = 0.4
 
@@ -78,8 +81,7 @@ class LandmarkIndex:
     ) -> None:
         if not collection:
             raise ConfigError("collection must be a name, got an empty string")
-        if passage_tokens < 1:
-            raise ConfigError(f"passage_tokens={passage_tokens} must be at least 1")
+        check_range("passage_tokens", passage_tokens, 1, MAX_LIMIT)
         self._owns_client = isinstance(client, str)
         self.client: StoreClient = connect(client) if isinstance(client, str) else client
         self.collection = collection
@@ -89,8 +91,9 @@ class LandmarkIndex:
         self._language = language
         self._lock = threading.Lock()
         try:
-            self._identity = self._open()
-            self.section_tokens = self._section_tokens(section_tokens)
+            self._identity: CollectionIdentity | None = None
+            self._section_tokens_asked = section_tokens
+            self._refresh()
         except BaseException:
             self.close()
             raise
@@ -182,6 +185,7 @@ class LandmarkIndex:
             best landmark), "bm25", or "document" (the whole document's vector).
         filter: a Qdrant filter, or a mapping over metadata such as
             ``{"source": "a.pdf", "page": {"gte": 3}}``.
+            In mode "document" it chooses documents, by metadata that they have as a whole.
         group_by_document: at most one hit per document, its best section.
         prefetch: candidates that each arm brings before they are scored by landmarks.
         fusion: how "hybrid" combines its arms: "formula", "rrf" or "dbsf".
@@ -189,8 +193,10 @@ class LandmarkIndex:
         for name, value, choices in (("mode", mode, MODES), ("fusion", fusion, FUSIONS)):
             if value not in choices:
                 raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")
-        if limit < 1 or prefetch < 1:
-            raise ConfigError(f"limit={limit} and prefetch={prefetch} must be at least 1")
+        for name, number in (("limit", limit), ("prefetch", prefetch)):
+            check_range(name, number, 1, MAX_LIMIT)
+        if passage_tokens is not None:
+            check_range("passage_tokens", passage_tokens, 1, MAX_LIMIT)
         if not self.exists:
             raise StoreError(
                 f"there is no collection {self.collection!r}; ingest documents into it first"
@@ -211,7 +217,7 @@ class LandmarkIndex:
             fusion=fusion,
             weights=self.weights,
             group_by_document=group_by_document,
-            passage_tokens=passage_tokens or self.passage_tokens,
+            passage_tokens=self.passage_tokens if passage_tokens is None else passage_tokens,
         )
 
     def _query_vector(self, query: str, *, needed: bool) -> list[float]:
@@ -253,7 +259,9 @@ class LandmarkIndex:
 
     @property
     def exists(self) -> bool:
-        """Whether the collection has been created."""
+        """Whether the collection has been created, here or by someone else meanwhile."""
+        if self._identity is None:
+            self._refresh()
         return self._identity is not None
 
     @property
@@ -291,18 +299,23 @@ class LandmarkIndex:
             )
         return identity
 
+    def _refresh(self) -> None:
+        """Read the collection's identity, and settle what depends on it."""
+        self._identity = self._open()
+        self.section_tokens = self._section_tokens(self._section_tokens_asked)
+
     def _section_tokens(self, asked: int | None) -> int:
         if asked is None and self._identity is not None:
             asked = int(self._identity.recipe["section_tokens"])
         if self.encoder is None:
             return asked or 0
-        tokens = asked or self.encoder.default_section_tokens
+        tokens = self.encoder.default_section_tokens if asked is None else asked
         most = self.encoder.max_section_tokens
-        if not 1 <= tokens <= most:
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens <= most:
             raise ConfigError(
-                f"section_tokens={tokens} must be from 1 to {most}: Qdrant stores at most "
-                f"{max_section_rows(self.encoder.dim)} landmarks of {self.encoder.dim} dimensions "
-                "in one point"
+                f"section_tokens={tokens!r} must be a whole number from 1 to {most}: Qdrant "
+                f"stores at most {max_section_rows(self.encoder.dim)} landmarks of "
+                f"{self.encoder.dim} dimensions in one point"
             )
         return tokens
 
@@ -318,6 +331,7 @@ class LandmarkIndex:
     def _ensure(self, encoder: LMKEncoder, *, dry_run: bool) -> Sink:
         """The sink; creates the collection, and notes a new recipe, unless this is a dry run."""
         with self._lock:
+            self._refresh()  # others may have made it meanwhile, or deleted it
             parts = self._recipe_parts(encoder)
             if self._identity is None:
                 if dry_run:
@@ -330,7 +344,10 @@ class LandmarkIndex:
                 )
                 create_collection(self.client, self.collection, identity)
                 self._identity = identity
-            elif dict(self._identity.recipe) != parts and not dry_run:
+                return self._sink()
+            if not dry_run:
+                complete_indexes(self.client, self.collection)
+            if dict(self._identity.recipe) != parts and not dry_run:
                 logger.info(
                     "collection %s: documents are stored under a new recipe", self.collection
                 )

@@ -37,21 +37,12 @@ def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruc
     sparse = bm25.encode_document(record.text)
     if sparse.indices:
         vectors[BM25] = sparse
-    metadata = {
-        **record.facts.metadata,
-        "source": record.facts.source,
-        "title": record.facts.title,
-        "doc_id": version.doc_id,
-        "section": record.ordinal,
-        "heading": record.heading,
-        "page": record.page,
-        "start": record.start,
-        "end": record.end,
-    }
     own = {
         **_version_facts(version, record.facts),
         "kind": "section",
         "ordinal": record.ordinal,
+        "heading": record.heading,
+        "page": record.page,
         "start": record.start,
         "ends": record.spans[:, 1].tolist(),
         "tokens": record.chunk_tokens.tolist(),
@@ -59,20 +50,25 @@ def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruc
         "pooled_norm": record.pooled_norm,
         "n_tokens": record.n_tokens,
     }
-    payload = section_payload(point_id, version, record.text, record.start, record.end, metadata)
-    return models.PointStruct(id=point_id, vector=vectors, payload={**payload, RECORD: own})
+    payload = section_payload(point_id, version, record.facts, own, record.text)
+    return models.PointStruct(id=point_id, vector=vectors, payload=payload)
 
 
 def section_payload(
-    point_id: str,
-    version: Version,
-    text: str,
-    start: int,
-    end: int,
-    metadata: Mapping[str, Any],
+    point_id: str, version: Version, facts: Facts, own: Mapping[str, Any], text: str
 ) -> dict[str, Any]:
-    """The part of a section's payload that the two frameworks read."""
-    known = {key: value for key, value in metadata.items() if value is not None}
+    """A section's payload: what the two frameworks read, and this package's own record."""
+    start, end = own["start"], own["ends"][-1]
+    known = {
+        **shown_metadata(version.doc_id, facts),
+        "section": own["ordinal"],
+        "start": start,
+        "end": end,
+    }
+    if own["heading"] is not None:
+        known["heading"] = own["heading"]
+    if own["page"] is not None:
+        known["page"] = _page_value(own["page"])
     node = {
         "id_": point_id,
         "embedding": None,
@@ -103,7 +99,15 @@ def section_payload(
         "document_id": version.doc_id,
         "doc_id": version.doc_id,
         "ref_doc_id": version.doc_id,
+        RECORD: dict(own),
     }
+
+
+def shown_metadata(doc_id: str, facts: Facts) -> dict[str, Any]:
+    """A document's metadata as shown: the user's, with what is known of the document itself."""
+    known = {key: value for key, value in facts.metadata.items() if value is not None}
+    own = {"source": facts.source, "title": facts.title, "doc_id": doc_id}
+    return {**known, **{key: value for key, value in own.items() if value is not None}}
 
 
 def head_point(record: HeadRecord) -> models.PointStruct:
@@ -114,19 +118,26 @@ def head_point(record: HeadRecord) -> models.PointStruct:
         "sections": record.n_sections,
         "n_tokens": record.n_tokens,
         "n_unk": record.n_unk,
-        "title": record.facts.title,
-        "source": record.facts.source,
-    }
-    payload = {
-        "metadata": dict(record.facts.metadata),
-        "doc_id": record.version.doc_id,
-        RECORD: own,
     }
     return models.PointStruct(
         id=head_id(record.version.doc_id),
         vector={DOCUMENT: record.vector.tolist()},
-        payload=payload,
+        payload=head_payload(record.version, record.facts, own),
     )
+
+
+def head_payload(version: Version, facts: Facts, own: Mapping[str, Any]) -> dict[str, Any]:
+    """A head's payload. Its doc_id lets LlamaIndex's delete(ref_doc_id) take the head along."""
+    return {
+        "metadata": shown_metadata(version.doc_id, facts),
+        "doc_id": version.doc_id,
+        RECORD: {**own, "title": facts.title, "source": facts.source},
+    }
+
+
+def _page_value(label: str) -> int | str:
+    """A page as filters want it: numbers can be compared, "iv" cannot."""
+    return int(label) if label.isascii() and label.isdigit() and len(label) < 10 else label
 
 
 def _version_facts(version: Version, facts: Facts) -> dict[str, Any]:

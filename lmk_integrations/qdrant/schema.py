@@ -67,10 +67,16 @@ def create_collection(client: StoreClient, name: str, identity: CollectionIdenti
             metadata=identity.to_metadata(),
         )
     )
+    complete_indexes(client, name)
+
+
+def complete_indexes(client: StoreClient, name: str) -> None:
+    """Create the payload indexes that a collection lacks: its making may have been cut short."""
+    there = call_with_retry(lambda: client.get_collection(name)).payload_schema or {}
     with warnings.catch_warnings():
         # qdrant-client's local mode warns that it keeps no indexes; it needs none.
         warnings.filterwarnings("ignore", message=".*[Pp]ayload index.*")
-        for path in _INDEXED:
+        for path in (path for path in _INDEXED if path not in there):
             call_with_retry(
                 lambda path=path: client.create_payload_index(  # type: ignore[misc]
                     name, field_name=path, field_schema=models.PayloadSchemaType.KEYWORD, wait=True

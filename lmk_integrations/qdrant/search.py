@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,13 @@ class Searcher:
         if mode == "document":
             ranked = self._by_document(parts, limit)
         elif group_by_document:
-            ranked = self._grouped(build_query(mode, fusion, weights, parts), limit)
+            ranked = self._grouped(
+                # More candidates each round: those of a few long documents may be all there are.
+                lambda depth: build_query(
+                    mode, fusion, weights, replace(parts, prefetch=max(parts.prefetch, depth))
+                ),
+                limit,
+            )
         else:
             ranked = self._query(build_query(mode, fusion, weights, parts), limit)
         vectors = self._landmarks([point.id for point in ranked]) if parts.vector else {}
@@ -63,11 +70,13 @@ class Searcher:
         )
         return list(response.points)
 
-    def _grouped(self, arguments: Mapping[str, Any], limit: int) -> list[models.ScoredPoint]:
-        """The best section of each document, ranked."""
+    def _grouped(
+        self, query_at: Callable[[int], Mapping[str, Any]], limit: int
+    ) -> list[models.ScoredPoint]:
+        """The best section of each document, ranked. query_at: the query for so many sections."""
         depth = limit * _DEPTH_GROWTH
         while True:
-            points = self._query(arguments, depth)
+            points = self._query(query_at(depth), depth)
             best: dict[str, models.ScoredPoint] = {}
             for point in points:
                 best.setdefault(doc_id_of(point), point)
@@ -76,7 +85,10 @@ class Searcher:
             depth *= _DEPTH_GROWTH
 
     def _by_document(self, parts: QueryParts, limit: int) -> list[models.ScoredPoint]:
-        """Rank documents by their whole vector; show each by its best section."""
+        """Rank documents by their whole vector; show each by its best section.
+
+        A filter chooses documents by their metadata, not sections.
+        """
         heads = self._query(build_query("document", "formula", HybridWeights(), parts), limit)
         doc_ids = [doc_id_of(head) for head in heads]
         inside = models.FieldCondition(key=f"{RECORD}.doc_id", match=models.MatchAny(any=doc_ids))
@@ -87,7 +99,8 @@ class Searcher:
             "using": LANDMARKS,
             "query_filter": models.Filter(must=[inside]),
         }
-        best = {doc_id_of(point): point for point in reversed(self._grouped(arguments, limit))}
+        shown = self._grouped(lambda _: arguments, len(doc_ids))
+        best = {doc_id_of(point): point for point in shown}
         return [
             best[doc_id].model_copy(update={"score": head.score})
             for doc_id, head in zip(doc_ids, heads, strict=True)
@@ -143,8 +156,8 @@ def to_hit(
         title=metadata.get("title"),
         source=metadata.get("source"),
         section=int(own.get("ordinal", 0)),
-        heading=metadata.get("heading"),
-        page=metadata.get("page"),
+        heading=own.get("heading"),
+        page=own.get("page"),
         text=text,
         start=start,
         end=int(ends[-1]),

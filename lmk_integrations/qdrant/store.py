@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
 
 import numpy as np
 from qdrant_client import models
+from qdrant_client.local.qdrant_local import QdrantLocal
 
 from lmk_integrations.errors import StoreError
-from lmk_integrations.ingest.ids import head_id
+from lmk_integrations.ingest.ids import head_id, section_id
 from lmk_integrations.ingest.records import (
     Facts,
     HeadRecord,
     SectionRecord,
     StoredHead,
-    StoredSection,
+    StoredSections,
     Version,
 )
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.client import StoreClient
-from lmk_integrations.qdrant.points import head_point, section_payload, section_point
+from lmk_integrations.qdrant.points import (
+    head_payload,
+    head_point,
+    section_payload,
+    section_point,
+)
 from lmk_integrations.qdrant.retry import call_with_retry
 from lmk_integrations.qdrant.schema import LMK, RECORD
+
+Result = TypeVar("Result")
 
 _PAGE = 256
 
@@ -34,12 +44,15 @@ class QdrantSink:
         self._client = client
         self._collection = collection
         self._bm25 = bm25
+        # qdrant-client's in-memory store cannot be read in one thread and written in another.
+        local = isinstance(getattr(client, "_client", None), QdrantLocal)
+        self._guard: AbstractContextManager[Any] = threading.Lock() if local else nullcontext()
 
     def heads(self, doc_ids: Sequence[str]) -> dict[str, StoredHead]:
         """The heads of those documents that have one."""
         if not doc_ids:
             return {}
-        records = call_with_retry(
+        records = self._call(
             lambda: self._client.retrieve(
                 self._collection, [head_id(d) for d in doc_ids], with_payload=[RECORD]
             )
@@ -61,17 +74,35 @@ class QdrantSink:
             found.setdefault(version.doc_id, set()).add(version)
         return found
 
-    def sections(self, version: Version) -> dict[int, StoredSection]:
-        """The stored sections of one version by ordinal."""
-        found = {}
-        for record in self._scroll(
-            sections_of([version.doc_id], version), payload=[RECORD], vectors=[LMK]
-        ):
+    def sections(self, version: Version) -> StoredSections:
+        """The stored sections of one version."""
+        ordinals: set[int] = set()
+        hashes: set[str] = set()
+        pooled: Any = None
+        wanted = self._scroll(
+            sections_of([version.doc_id], version),
+            payload=[f"{RECORD}.{key}" for key in ("ordinal", "pooled_norm", "metadata_hash")],
+            vectors=[LMK],
+        )
+        for record in wanted:
             own = (record.payload or {})[RECORD]
             vector = np.asarray(_named(record.vector, LMK), np.float64)
-            pooled = vector * float(own["pooled_norm"])
-            found[int(own["ordinal"])] = StoredSection(version, int(own["ordinal"]), pooled)
-        return found
+            part = vector * float(own["pooled_norm"])
+            pooled = part if pooled is None else pooled + part
+            ordinals.add(int(own["ordinal"]))
+            hashes.add(str(own["metadata_hash"]))
+        return StoredSections(frozenset(ordinals), pooled, frozenset(hashes))
+
+    def count_sections(self, doc_ids: Sequence[str]) -> int:
+        """How many sections of these documents are stored, of whatever version."""
+        if not doc_ids:
+            return 0
+        result = self._call(
+            lambda: self._client.count(
+                self._collection, count_filter=sections_of(doc_ids), exact=True
+            )
+        )
+        return int(result.count)
 
     def write_sections(self, records: Sequence[SectionRecord]) -> None:
         """Store sections; returns when they are readable."""
@@ -84,40 +115,31 @@ class QdrantSink:
             if record.stale:
                 self._delete(_stale_sections(record.version))
 
-    def update_facts(self, version: Version, facts: Facts) -> None:
-        """Replace what is shown with a stored document; its vectors stay.
+    def update_facts(self, version: Version, facts: Facts, ordinals: Iterable[int]) -> None:
+        """Replace what is shown with stored sections, and with the head if it is of this version.
 
-        Sections first, the head last: an interrupted update is done again.
+        Vectors stay. Sections first, the head last: an interrupted update is done again.
         """
-        for record in self._scroll(sections_of([version.doc_id], version), payload=True):
-            payload = dict(record.payload or {})
+        ids = [
+            section_id(version.doc_id, version.content_hash, version.recipe, ordinal)
+            for ordinal in ordinals
+        ]
+        for point_id, payload in self._retrieve(ids):
             own = {**payload[RECORD], "metadata_hash": facts.metadata_hash}
-            kept = {
-                key: payload["metadata"].get(key)
-                for key in ("doc_id", "section", "heading", "page", "start", "end")
-            }
-            metadata = {**facts.metadata, "source": facts.source, "title": facts.title, **kept}
-            text, span = payload["page_content"], (kept["start"], kept["end"])
-            shown = section_payload(str(record.id), version, text, *span, metadata)
-            self._overwrite(record.id, {**shown, RECORD: own})
-        head = self._head_payload(version.doc_id)
-        own = {
-            **head[RECORD],
-            "metadata_hash": facts.metadata_hash,
-            "title": facts.title,
-            "source": facts.source,
-        }
-        changed = {**head, "metadata": dict(facts.metadata), RECORD: own}
-        self._overwrite(head_id(version.doc_id), changed)
+            shown = section_payload(point_id, version, facts, own, payload["page_content"])
+            self._overwrite(point_id, shown)
+        for point_id, payload in self._retrieve([head_id(version.doc_id)]):
+            if _version(payload[RECORD]) == version:
+                own = {**payload[RECORD], "metadata_hash": facts.metadata_hash}
+                self._overwrite(point_id, head_payload(version, facts, own))
 
     def delete(self, doc_ids: Sequence[str]) -> int:
-        """Delete documents, heads first. Returns how many of them had one."""
+        """Delete documents with all their sections. Returns how many of them had a head."""
         if not doc_ids:
             return 0
         known = self.heads(doc_ids)
-        heads = models.PointIdsList(points=[head_id(doc_id) for doc_id in doc_ids])
-        self._delete(heads)
-        self._delete(models.FilterSelector(filter=sections_of(doc_ids)))
+        # In one operation: nothing is left behind, whatever interrupts it.
+        self._delete(models.FilterSelector(filter=models.Filter(must=[_of(doc_ids)])))
         return len(known)
 
     def doc_ids(self, prefix: str = "") -> Iterator[str]:
@@ -129,18 +151,27 @@ class QdrantSink:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _head_payload(self, doc_id: str) -> dict[str, Any]:
-        found = call_with_retry(
-            lambda: self._client.retrieve(self._collection, [head_id(doc_id)], with_payload=True)
-        )
-        return dict(found[0].payload or {})
+    def _retrieve(self, ids: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Ids and payloads of the points that exist."""
+        for first in range(0, len(ids), _PAGE):
+            page = ids[first : first + _PAGE]
+            records = self._call(
+                lambda page=page: self._client.retrieve(  # type: ignore[misc]
+                    self._collection, page, with_payload=True
+                )
+            )
+            yield from ((str(record.id), dict(record.payload or {})) for record in records)
+
+    def _call(self, call: Callable[[], Result]) -> Result:
+        with self._guard:
+            return call_with_retry(call)
 
     def _scroll(
         self, wanted: models.Filter, *, payload: Any, vectors: Any = False
     ) -> Iterator[models.Record]:
         offset: Any = None
         while True:
-            records, offset = call_with_retry(
+            records, offset = self._call(
                 lambda offset=offset: self._client.scroll(  # type: ignore[misc]
                     self._collection,
                     scroll_filter=wanted,
@@ -155,20 +186,18 @@ class QdrantSink:
                 return
 
     def _upsert(self, points: list[models.PointStruct]) -> None:
-        result = call_with_retry(
-            lambda: self._client.upsert(self._collection, points=points, wait=True)
-        )
+        result = self._call(lambda: self._client.upsert(self._collection, points=points, wait=True))
         check_applied(result, self._collection)
 
     def _overwrite(self, point_id: Any, payload: dict[str, Any]) -> None:
-        call_with_retry(
+        self._call(
             lambda: self._client.overwrite_payload(
                 self._collection, payload=payload, points=[point_id], wait=True
             )
         )
 
     def _delete(self, selector: Any) -> None:
-        call_with_retry(
+        self._call(
             lambda: self._client.delete(self._collection, points_selector=selector, wait=True)
         )
 
@@ -190,10 +219,7 @@ def only(kind: str) -> models.Filter:
 
 def sections_of(doc_ids: Sequence[str], version: Version | None = None) -> models.Filter:
     """The sections of documents; of one version of them where given."""
-    must: list[Any] = [
-        _equals("kind", "section"),
-        models.FieldCondition(key=f"{RECORD}.doc_id", match=models.MatchAny(any=list(doc_ids))),
-    ]
+    must: list[Any] = [_equals("kind", "section"), _of(doc_ids)]
     if version is not None:
         must += [_equals("hash", version.content_hash), _equals("recipe", version.recipe)]
     return models.Filter(must=must)
@@ -214,6 +240,10 @@ def _stale_sections(current: Version) -> models.FilterSelector:
             must_not=[models.Filter(must=same)],
         )
     )
+
+
+def _of(doc_ids: Sequence[str]) -> models.FieldCondition:
+    return models.FieldCondition(key=f"{RECORD}.doc_id", match=models.MatchAny(any=list(doc_ids)))
 
 
 def _equals(key: str, value: str) -> models.FieldCondition:
