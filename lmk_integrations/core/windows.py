@@ -26,7 +26,7 @@ class Window:
 def plan_windows(
     costs: Ints, capacity: int, *, overlap: int = 0, first_owned: int = 0
 ) -> list[Window]:
-    """Split chunks into the fewest windows, filled as evenly as whole chunks allow.
+    """Split chunks into the fewest windows, each as near to an even share as whole chunks allow.
 
     costs: (n_chunks,) positions that each chunk takes, its landmark included.
     capacity: positions one window has for chunks (the encoder's limit less prefix and suffix).
@@ -45,41 +45,43 @@ def plan_windows(
         raise ValueError(
             f"a chunk of {int(owned.max())} positions does not fit a window of {capacity}"
         )
-    contexts = _contexts(costs, capacity, overlap)
-    fewest = len(_fill(costs, capacity, contexts, first_owned, capacity))
-    # The smallest fill that still needs no further window is the evenest one.
-    low, high = int(owned.max()), capacity
-    while low < high:
-        middle = (low + high) // 2
-        if len(_fill(costs, middle, contexts, first_owned, capacity)) <= fewest:
-            high = middle
-        else:
-            low = middle + 1
-    return _fill(costs, low, contexts, first_owned, capacity)
-
-
-def _contexts(costs: Ints, capacity: int, overlap: int) -> Ints:
-    """For each chunk, the first chunk that is read as context when a window starts at it."""
-    begins = np.arange(len(costs), dtype=np.int64)
-    if overlap <= 0:
-        return begins
-    ends = np.concatenate([[0], np.cumsum(costs)])
-    wanted = np.searchsorted(ends, ends[:-1] - overlap, side="right") - 1
-    allowed = np.searchsorted(ends, ends[:-1] - capacity // 2, side="left")
-    return np.minimum(np.maximum(np.maximum(wanted, allowed), 0), begins)
-
-
-def _fill(costs: Ints, fill: int, contexts: Ints, first: int, capacity: int) -> list[Window]:
-    """Fill greedily: at most ``fill`` owned positions, at most ``capacity`` with the context."""
-    ends = np.concatenate([[0], np.cumsum(costs)])
+    ends = np.concatenate([[0], np.cumsum(costs)]).astype(np.int64)
+    contexts = _contexts(ends, capacity, overlap)
+    furthest = np.searchsorted(ends, ends[contexts] + capacity, side="right") - 1
+    needed = _windows_needed(furthest, first_owned)
     windows: list[Window] = []
-    while first < len(costs):
-        context = int(contexts[first])
-        # Context gives way where even one chunk would not fit beside it.
-        while ends[first + 1] - ends[context] > capacity:
-            context += 1
-        room = min(ends[first] + fill, ends[context] + capacity)
-        stop = max(first + 1, int(np.searchsorted(ends, room, side="right")) - 1)
-        windows.append(Window(context, first, stop))
+    first = first_owned
+    for left in range(int(needed[first_owned]), 0, -1):
+        share = ends[first] + (ends[-1] - ends[first]) / left
+        nearest = int(np.searchsorted(ends, share))
+        nearest -= bool(share - ends[nearest - 1] <= ends[nearest] - share)
+        # What stays must fit the windows left; -needed ascends.
+        fewest = first_owned + int(np.searchsorted(-needed[first_owned:], 1 - left))
+        stop = min(max(nearest, fewest, first + 1), int(furthest[first]))
+        windows.append(Window(int(contexts[first]), first, stop))
         first = stop
     return windows
+
+
+def _contexts(ends: Ints, capacity: int, overlap: int) -> Ints:
+    """For each chunk, the first chunk that is read as context when a window starts at it."""
+    begins = np.arange(len(ends) - 1, dtype=np.int64)
+    if overlap <= 0:
+        return begins
+    wanted = np.searchsorted(ends, ends[:-1] - overlap, side="right") - 1
+    allowed = np.searchsorted(ends, ends[:-1] - capacity // 2, side="left")
+    # Context gives way where even one chunk would not fit beside it.
+    fitting = np.searchsorted(ends, ends[1:] - capacity, side="left")
+    return np.minimum(np.maximum.reduce([wanted, allowed, fitting, np.zeros_like(begins)]), begins)
+
+
+def _windows_needed(furthest: Ints, first: int) -> Ints:
+    """(n_chunks + 1,) how few windows can own the chunks from each one on to the last.
+
+    furthest: (n_chunks,) where a window that starts at a chunk must stop at the latest.
+    """
+    reach = furthest.tolist()
+    needed = [0] * (len(reach) + 1)
+    for chunk in range(len(reach) - 1, first - 1, -1):
+        needed[chunk] = needed[reach[chunk]] + 1
+    return np.array(needed, np.int64)
