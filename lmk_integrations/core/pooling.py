@@ -68,11 +68,15 @@ def plan_rows(
         if first_owned == 0:
             starts[0] = min(pooled_prefix_start, n_prefix)
         stops[-1] = length
+        if stops[-1] == starts[-1]:  # an empty text behind a prompt that is left out
+            starts[-1] = 0
         return RowPlan(starts, stops, (stops - starts).astype(np.float32))
     weights = (stops - starts).astype(np.float32)
     if stops[-1] == starts[-1]:  # an empty text: its row is all there is
         starts[-1], stops[-1], weights[-1] = 0, length, 1
-    text_at = pooled_prefix_start if pooling == "cls" else length - 1
+    text_at = length - 1
+    if pooling == "cls":
+        text_at = pooled_prefix_start if pooled_prefix_start < length else 0
     return RowPlan(
         np.append(starts, text_at), np.append(stops, text_at + 1), weights, text_row=len(weights)
     )
