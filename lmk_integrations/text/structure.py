@@ -16,10 +16,10 @@ Ints = NDArray[np.int64]
 
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 _ATX = re.compile(r" {0,3}#{1,6}[ \t]+(?P<title>\S.*)")
-_FENCE = re.compile(r" {0,3}(?P<fence>```+|~~~+)")
+_FENCE = re.compile(r" {0,3}(?P<fence>```+(?=[^`]*$)|~~~+)(?P<info>.*)")
 _ADORNMENT = re.compile(r"([=\-~^\"'`+*#:.])\1{2,}")
 _MAX_TITLE_CHARS = 200
-_STRETCH_CHARS = 16_384
+_STRETCH_CHARS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ def sentence_starts(text: str, language: str = "en") -> Ints:
     """
     starts: list[int] = []
     begin = 0
+    goes_on = False  # whether the sentence before `begin` was too long for one stretch
     while begin < len(text):
         # A bounded stretch at a time: on hostile input the splitter takes quadratic time.
         stretch = text[begin : begin + _STRETCH_CHARS]
@@ -63,11 +64,14 @@ def sentence_starts(text: str, language: str = "en") -> Ints:
             for unit in sentencex.get_sentence_boundaries(language, stretch)
             if not unit["is_paragraph_break"] and not unit["text"].isspace()
         ]
-        at_end = begin + len(stretch) >= len(text)
-        if not at_end and len(found) > 1:
+        if goes_on and found[:1] == [begin]:
+            del found[0]
+        if begin + len(stretch) < len(text) and found and found[-1] > begin:
             begin = found.pop()  # it may go on past the stretch: read it again from its start
+            goes_on = False
         else:
             begin += len(stretch)
+            goes_on = goes_on or bool(found)
         starts += found
     return np.array(starts, np.int64)
 
@@ -100,7 +104,7 @@ def _markdown_headings(lines: list[tuple[int, str]]) -> list[Mark]:
             mark = opening["fence"]
             if fence is None:
                 fence = mark
-            elif mark[0] == fence[0] and len(mark) >= len(fence):
+            elif mark[0] == fence[0] and len(mark) >= len(fence) and not opening["info"]:
                 fence = None
         elif fence is None:
             if atx := _ATX.match(line):
