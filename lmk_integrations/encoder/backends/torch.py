@@ -65,7 +65,7 @@ class TorchBackend:
         arguments: dict[str, Any] = {"input_ids": inputs, "attention_mask": mask.long()}
         if self._positions_from is not None:
             arguments["position_ids"] = (steps + self._positions_from)[None, :].expand_as(inputs)
-        if self.config.is_decoder or getattr(self.config, "use_cache", None):
+        if getattr(self.config, "use_cache", None):
             arguments["use_cache"] = False
         states = self._model(**arguments).last_hidden_state
         return _take_rows(states, windows)
