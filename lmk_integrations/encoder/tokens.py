@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +16,19 @@ from lmk_integrations.records import TextSource, pieces_of
 
 Ints = NDArray[np.int64]
 
+_HIDDEN = "\0 \0"  # before a piece's name: normalizers drop or replace at least one of them
+_SPACES = np.array([chr(point).isspace() for point in range(0x3002)])  # none lies above
+
 PIECE_CHARS = 1 << 20
 """A text is tokenised in pieces of at most this size: tokens take about 120 bytes per byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """ids: (n,) int64; offsets: (n, 2) half-open characters in the text that was tokenised."""
+    """ids: (n,) int64; offsets: (n, 2) half-open characters in the text that was tokenised.
+
+    A token's leading white space is not in its range, whatever kind of tokenizer it comes from.
+    """
 
     ids: Ints
     offsets: Ints
@@ -43,7 +50,7 @@ class Tokenizer:
             loaded: Any = AutoTokenizer.from_pretrained(
                 str(directory), trust_remote_code=False, local_files_only=True, use_fast=True
             )
-            fast = FastTokenizer.from_str(loaded.backend_tokenizer.to_str())
+            fast = FastTokenizer.from_str(_special_hidden(loaded.backend_tokenizer.to_str()))
         except Exception as error:  # no common base: OSError, ValueError, ImportError, pyo3's
             raise ModelError(f"the tokenizer in {directory} cannot be opened: {error}") from error
         # tokenizer.json may bake in both; a literal "[SEP]" in a document must stay text.
@@ -78,9 +85,9 @@ class Tokenizer:
         return [
             Tokens(
                 np.array(encoding.ids, np.int64),
-                np.array(encoding.offsets, np.int64).reshape(-1, 2),
+                _trimmed(text, np.array(encoding.offsets, np.int64).reshape(-1, 2)),
             )
-            for encoding in encodings
+            for text, encoding in zip(texts, encodings, strict=True)
         ]
 
 
@@ -105,20 +112,65 @@ def iter_pieces(text: str | TextSource, limit: int = PIECE_CHARS) -> Iterator[st
     held = ""
     for part in pieces_of(text):
         held += part
-        while len(held) > limit:
-            cut = _last_space(held, limit)
-            yield held[:cut]
-            held = held[cut:]
+        begin = 0
+        while len(held) - begin > limit:
+            cut = _last_space(held, begin, limit)
+            yield held[begin:cut]
+            begin = cut
+        held = held[begin:]
     yield held
 
 
-def _last_space(text: str, limit: int) -> int:
-    """Where to cut ``text`` so that the next piece begins with white space, at most ``limit``."""
+def _last_space(text: str, begin: int, limit: int) -> int:
+    """Where to end the piece from ``begin`` on, so that the next one begins with white space."""
+    least, most = begin + limit // 2 + 1, begin + limit
     for near in ("\n", " "):
-        cut = text.rfind(near, limit // 2, limit + 1)
+        cut = text.rfind(near, least, most + 1)
         if cut > 0:
             return cut
-    return next((i for i in range(limit, limit // 2, -1) if text[i].isspace()), limit)
+    return next((i for i in range(most, least - 1, -1) if text[i].isspace()), most)
+
+
+def _trimmed(text: str, offsets: Ints) -> Ints:
+    """Offsets without the white space before a word that some tokenizers make part of its token.
+
+    Else a sentence would begin one token late: at the first token that starts at or after it.
+    """
+    characters = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    is_space = _SPACES[np.minimum(characters, len(_SPACES) - 1)]
+    # For each character, and the end of the text, the next one that is not white space.
+    following = np.where(is_space, len(text), np.arange(len(text)))
+    following = np.minimum.accumulate(np.append(following, len(text))[::-1])[::-1]
+    starts = following[np.minimum(offsets[:, 0], len(text))]
+    kept = starts < offsets[:, 1]  # a token of white space alone stays as it is
+    return np.stack([np.where(kept, starts, offsets[:, 0]), offsets[:, 1]], axis=1)
+
+
+def _special_hidden(description: str) -> str:
+    """The tokenizer as JSON, so that no text can spell one of its special tokens.
+
+    `encode_special_tokens` is not enough where such a token is also a piece of the model's own
+    vocabulary ("</s>" in XLM-R's): there it gets a name that no text matches. Ids stay.
+    """
+    tokenizer = json.loads(description)
+    model = tokenizer["model"]
+    special = {token["content"] for token in tokenizer["added_tokens"] if token["special"]}
+    special.discard(model.get("unk_token"))
+    vocabulary = model.get("vocab", {})
+    if isinstance(vocabulary, list):
+        hidden = {entry[0] for entry in vocabulary} & special
+        model["vocab"] = [
+            [_HIDDEN + piece if piece in hidden else piece, *score] for piece, *score in vocabulary
+        ]
+    else:
+        hidden = set(vocabulary) & special
+        model["vocab"] = {
+            _HIDDEN + piece if piece in hidden else piece: id_ for piece, id_ in vocabulary.items()
+        }
+    tokenizer["added_tokens"] = [
+        token for token in tokenizer["added_tokens"] if token["content"] not in hidden
+    ]
+    return json.dumps(tokenizer)
 
 
 def _special_frame(fast: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
