@@ -159,11 +159,10 @@ class LMKEncoder:
             tokens = section_tokens
             if is_source and tokens is None:
                 tokens = self.default_section_tokens
-            count = 0
-            for encoding in self._encodings(run, tokens, self.document_prompt, cancelled):
-                yield replace(encoding, index=encoding.index + offset)
-                count = encoding.index + 1
-            offset += count
+            begin = offset
+            for encoding in self._encodings(run, tokens, self.document_prompt, cancelled, begin):
+                yield encoding
+                offset = encoding.index + 1
 
     def iter_sections(
         self,
@@ -257,17 +256,19 @@ class LMKEncoder:
         section_tokens: int | None,
         prompt: str,
         cancelled: Cancelled | None,
+        first_index: int = 0,
     ) -> Iterator[LandmarkEncoding]:
         """The stream as LandmarkEncodings; one is held back to know the last of its text."""
         held: LandmarkEncoding | None = None
         stream = self._stream(prompt, section_tokens, cancelled)
         for event in stream.run(StreamItem(text) for text in texts):
             if isinstance(event, TextFailed):
-                raise DocumentError(f"text {event.index}: {event.error}", event.error.reason)
+                index = first_index + event.index
+                raise DocumentError(f"text {index}: {event.error}", event.error.reason)
             if isinstance(event, SectionEncoding):
                 if held is not None:
                     yield held
-                held = _as_encoding(event)
+                held = _as_encoding(event, first_index)
             elif held is not None:
                 yield replace(held, is_last=True)
                 held = None
@@ -298,7 +299,7 @@ def _checked(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
-def _as_encoding(section: SectionEncoding) -> LandmarkEncoding:
+def _as_encoding(section: SectionEncoding, first_index: int) -> LandmarkEncoding:
     assert section.vector is not None
     assert section.landmarks is not None
     assert section.weights is not None
@@ -311,7 +312,7 @@ def _as_encoding(section: SectionEncoding) -> LandmarkEncoding:
         n_tokens=section.n_tokens,
         n_windows=section.n_windows,
         n_unk=section.n_unk,
-        index=section.index,
+        index=first_index + section.index,
         section=section.ordinal,
         is_last=False,
     )

@@ -43,11 +43,14 @@ class StreamItem:
     wanted: Callable[[int], bool] | None = None
 
 
+_Entry = tuple[int, GroupPlan, bool] | TextDone | TextFailed
+
+
 @dataclass(slots=True)
 class _Held:
     """Events in order, groups among them still without rows."""
 
-    entries: list[tuple[int, GroupPlan, bool] | TextDone | TextFailed] = field(default_factory=list)
+    entries: list[_Entry] = field(default_factory=list)
     positions: int = 0
 
 
@@ -77,16 +80,13 @@ class SectionStream:
         for index, item in enumerate(items):
             for entry in self._plan(index, item):
                 held.entries.append(entry)
-                if isinstance(entry, tuple) and entry[2]:
-                    held.positions += sum(len(window.input.ids) for window in entry[1].windows)
+                held.positions += _size(entry)
                 if held.positions >= self._token_budget * _BATCHES_HELD:
                     yield from self._release(held)
                     held = _Held()
         yield from self._release(held)
 
-    def _plan(
-        self, index: int, item: StreamItem
-    ) -> Iterator[tuple[int, GroupPlan, bool] | TextDone | TextFailed]:
+    def _plan(self, index: int, item: StreamItem) -> Iterator[_Entry]:
         sections = tokens = unknown = 0
         try:
             for group in self._planner.plan(item.text, item.marks, item.markup):
@@ -163,6 +163,13 @@ class SectionStream:
                 pooled=vector.astype(np.float64) * total,
             )
             first = stop
+
+
+def _size(entry: _Entry) -> int:
+    """What holding an entry costs; one that is not to be encoded takes memory all the same."""
+    if not isinstance(entry, tuple):
+        return 1
+    return sum(len(window.input.ids) for window in entry[1].windows)
 
 
 def _text_states(group: GroupPlan, rows: list[Floats]) -> tuple[Floats, Floats]:
