@@ -42,9 +42,13 @@ def load_dense(files: DenseFiles) -> Dense:
     path = files.directory / "model.safetensors"
     if not path.is_file():
         raise ModelError(f"the Dense module in {files.directory} has no model.safetensors")
-    tensors = {name: t.to(torch.float32).numpy() for name, t in load_file(str(path)).items()}
-    weight = tensors["linear.weight"]
-    bias = tensors.get("linear.bias", np.zeros(weight.shape[0], np.float32))
+    try:
+        tensors = {name: t.to(torch.float32).numpy() for name, t in load_file(str(path)).items()}
+        weight = tensors["linear.weight"]
+        out, _ = weight.shape
+        bias = tensors.get("linear.bias", np.zeros(out, np.float32)).reshape(out)
+    except Exception as error:  # SafetensorError, OSError, KeyError, ValueError
+        raise ModelError(f"{path} is not the weights of a Dense module: {error!r}") from error
     return Dense(weight, bias, files.activation)
 
 

@@ -69,20 +69,31 @@ def weights_digest(directories: list[Path]) -> str:
 def _tensors(directory: Path) -> Iterator[tuple[str, str, str]]:
     """(name, "type shape", sha256) of each tensor; read straight from the file, block by block."""
     for path in directory.glob("*.safetensors"):
-        with path.open("rb") as file:
-            (size,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(size))
-            for name, entry in header.items():
-                if name == "__metadata__":
-                    continue
-                first, last = entry["data_offsets"]
-                file.seek(8 + size + first)
-                digest = hashlib.sha256()
-                left = last - first
-                while left > 0 and (block := file.read(min(left, 1 << 20))):
-                    digest.update(block)
-                    left -= len(block)
-                yield name, f"{entry['dtype']} {entry['shape']}", digest.hexdigest()
+        try:
+            yield from _tensors_of(path)
+        except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError(f"{path} is damaged ({error}); get the model's files again") from error
+
+
+def _tensors_of(path: Path) -> Iterator[tuple[str, str, str]]:
+    with path.open("rb") as file:
+        (size,) = struct.unpack("<Q", file.read(8))
+        if size > path.stat().st_size:
+            raise ValueError(f"its header claims {size} bytes")
+        header = json.loads(file.read(size))
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            first, last = entry["data_offsets"]
+            file.seek(8 + size + first)
+            digest = hashlib.sha256()
+            left = last - first
+            while left > 0 and (block := file.read(min(left, 1 << 20))):
+                digest.update(block)
+                left -= len(block)
+            if left:
+                raise ValueError(f"it ends within the tensor {name!r}")
+            yield name, f"{entry['dtype']} {entry['shape']}", digest.hexdigest()
 
 
 def config_digest(directory: Path) -> str:

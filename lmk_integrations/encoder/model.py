@@ -161,7 +161,14 @@ class OpenModel:
         return rows[:, : self.dim]
 
     def _dim(self) -> int:
-        full = len(self._dense[-1].bias) if self._dense else self._hidden_size
+        full = self._hidden_size
+        for dense, files in zip(self._dense, self._files.dense, strict=True):
+            if dense.weight.shape[1] != full:
+                raise ModelError(
+                    f"the Dense module in {files.directory} takes {dense.weight.shape[1]} "
+                    f"dimensions, but gets {full}"
+                )
+            full = len(dense.bias)
         wanted = self.settings.truncate_dim
         if wanted is not None and wanted > full:
             raise ConfigError(f"truncate_dim={wanted} exceeds the model's {full} dimensions")

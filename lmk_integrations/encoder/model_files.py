@@ -23,6 +23,7 @@ _LMK_KEYS = {
     "document_prompt",
     "trained_granularities",
 }
+_MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 _ST_POOLING = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
 _ST_LEGACY = {
     "pooling_mode_mean_tokens": "mean",
@@ -61,9 +62,9 @@ class ModelFiles:
 
 def read_model_files(directory: Path) -> ModelFiles:
     """Read a model directory. Raises ModelError for a module or pooling that is not known."""
-    modules = _read_json(directory / "modules.json", optional=True)
+    modules = _read_json(directory / "modules.json", list, optional=True)
     files = _from_modules(directory, modules) if modules else ModelFiles(directory)
-    lmk = _read_json(directory / LMK_CONFIG, optional=True)
+    lmk = _read_json(directory / LMK_CONFIG, dict, optional=True)
     return _with_lmk_config(files, directory, lmk) if lmk is not None else files
 
 
@@ -79,16 +80,17 @@ def _with_lmk_config(files: ModelFiles, directory: Path, lmk: dict[str, Any]) ->
             f"{directory / LMK_CONFIG} names the pooling {pooling!r}; known are "
             f"{', '.join(POOLINGS)}"
         )
+    where = directory / LMK_CONFIG
     return ModelFiles(
         transformer=files.transformer,
         pooling=pooling,
         landmark_trained=pooling == "lmk",
-        granularity=lmk.get("granularity"),
-        max_tokens=lmk.get("max_tokens"),
+        granularity=_whole(where, lmk, "granularity"),
+        max_tokens=_whole(where, lmk, "max_tokens"),
         lower_case=files.lower_case,
         pool_prompt=files.pool_prompt,
-        query_prompt=lmk.get("query_prompt", files.query_prompt),
-        document_prompt=lmk.get("document_prompt", files.document_prompt),
+        query_prompt=_text(where, lmk, "query_prompt", files.query_prompt),
+        document_prompt=_text(where, lmk, "document_prompt", files.document_prompt),
         dense=files.dense,
     )
 
@@ -99,33 +101,49 @@ def _from_modules(directory: Path, modules: list[dict[str, Any]]) -> ModelFiles:
     pooling: Pooling | None = None
     pool_prompt = True
     dense: list[DenseFiles] = []
-    for module in modules:
-        kind = str(module.get("type", "")).rsplit(".", 1)[-1]
-        path = _inside(directory, str(module.get("path", "")))
+    for kind, path in _module_folders(directory, modules):
         if kind == "Transformer":
             transformer = path
-            settings = _read_json(path / "sentence_bert_config.json", optional=True) or {}
+            settings = _read_json(path / "sentence_bert_config.json", dict, optional=True) or {}
         elif kind == "Pooling":
-            config = _read_json(path / "config.json")
+            config = _read_json(path / "config.json", dict)
             pooling, pool_prompt = _pooling(path, config), bool(config.get("include_prompt", True))
         elif kind == "Dense":
             dense.append(_dense(path))
-        elif kind != "Normalize":
-            raise ModelError(
-                f"{directory / 'modules.json'} names the module {module.get('type')!r}, which is "
-                "not supported; supported are Transformer, Pooling, Dense and Normalize"
-            )
     prompts = _prompts(directory)
     return ModelFiles(
         transformer=transformer,
         pooling=pooling,
-        max_tokens=settings.get("max_seq_length"),
+        max_tokens=_whole(transformer / "sentence_bert_config.json", settings, "max_seq_length"),
         lower_case=bool(settings.get("do_lower_case", False)),
         pool_prompt=pool_prompt,
         query_prompt=prompts[0],
         document_prompt=prompts[1],
         dense=tuple(dense),
     )
+
+
+def _module_folders(directory: Path, modules: list[Any]) -> list[tuple[str, Path]]:
+    """(kind, folder) of each module. Only sentence-transformers' own classes, in their order."""
+    where = directory / "modules.json"
+    found: list[tuple[str, Path]] = []
+    for module in modules:
+        name = module.get("type") if isinstance(module, dict) else module
+        kind = str(name).rsplit(".", 1)[-1]
+        if not str(name).startswith("sentence_transformers.") or kind not in _MODULES:
+            raise ModelError(
+                f"{where} names the module {name!r}, which is not supported; supported are "
+                f"sentence_transformers' {', '.join(_MODULES)}"
+            )
+        found.append((kind, _inside(directory, str(module.get("path", "")))))
+    kinds = [kind for kind, _ in found]
+    ordered = sorted(kinds, key=_MODULES.index) == kinds
+    if not ordered or kinds.count("Transformer") != 1 or kinds.count("Pooling") > 1:
+        raise ModelError(
+            f"{where} chains {' > '.join(kinds)}, which is not supported; supported is one "
+            "Transformer, then Pooling, Dense, Normalize"
+        )
+    return found
 
 
 def _pooling(path: Path, config: dict[str, Any]) -> Pooling:
@@ -145,7 +163,7 @@ def _pooling(path: Path, config: dict[str, Any]) -> Pooling:
 
 
 def _dense(path: Path) -> DenseFiles:
-    config = _read_json(path / "config.json")
+    config = _read_json(path / "config.json", dict)
     name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     activation = _ACTIVATIONS.get(name.rsplit(".", 1)[-1])
     if activation is None or config.get("use_residual"):
@@ -159,12 +177,31 @@ def _dense(path: Path) -> DenseFiles:
 
 def _prompts(directory: Path) -> tuple[str | None, str | None]:
     """The saved query and document prompts, by sentence-transformers' names for them."""
-    config = _read_json(directory / "config_sentence_transformers.json", optional=True) or {}
+    where = directory / "config_sentence_transformers.json"
+    config = _read_json(where, dict, optional=True) or {}
     prompts = config.get("prompts") or {}
-    default = prompts.get(config.get("default_prompt_name"))
-    query = prompts.get("query", default)
+    if not isinstance(prompts, dict):
+        raise ModelError(f"{where} holds the prompts {prompts!r}, which must be names and texts")
+    fallback = str(config.get("default_prompt_name"))
     names = [name for name in ("document", "passage", "corpus") if name in prompts]
-    return query or None, (prompts[names[0]] if names else default) or None
+    default = _text(where, prompts, fallback)
+    query = _text(where, prompts, "query", default)
+    document = _text(where, prompts, names[0]) if names else default
+    return query or None, document or None
+
+
+def _text(path: Path, values: dict[str, Any], name: str, default: str | None = None) -> str | None:
+    value = values.get(name, default)
+    if value is not None and not isinstance(value, str):
+        raise ModelError(f"{path}: {name} must be a text, not {value!r}")
+    return value
+
+
+def _whole(path: Path, values: dict[str, Any], name: str) -> int | None:
+    value = values.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ModelError(f"{path}: {name} must be a whole number above 0, not {value!r}")
+    return value
 
 
 def _inside(directory: Path, relative: str) -> Path:
@@ -175,12 +212,15 @@ def _inside(directory: Path, relative: str) -> Path:
     return path
 
 
-def _read_json(path: Path, *, optional: bool = False) -> Any:
+def _read_json(path: Path, kind: type, *, optional: bool = False) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         if optional:
             return None
         raise ModelError(f"the model directory lacks {path}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, kind):
+        raise ModelError(f"{path} must hold a JSON {'array' if kind is list else 'object'}")
+    return value

@@ -24,6 +24,13 @@ def position_limit(directory: Path) -> tuple[int, int]:
             f"config.json in {directory} cannot be used: {error}. Models that need code of their "
             "own (trust_remote_code) are not supported"
         ) from error
+    kernel = getattr(config, "_attn_implementation", None)
+    if isinstance(kernel, str) and "/" in kernel:
+        # transformers would fetch and run such a kernel from the hub.
+        raise ModelError(
+            f"config.json in {directory} asks for the attention kernel {kernel!r}, which is code "
+            "from the hub; remove its attn_implementation entry"
+        )
     positions = getattr(config, "max_position_embeddings", None) or _UNLIMITED
     if any(kind in config.model_type for kind in _OFFSET_TYPES):
         # Their position table begins behind the padding's entry.
