@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from lmk_integrations import __version__
@@ -17,9 +18,13 @@ _EXIT_CODES = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code; see `lmk --help`."""
     arguments = _parser().parse_args(argv)
-    from lmk_integrations.cli.run import run
+    try:
+        from lmk_integrations.cli.run import run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:  # while the libraries load, too
+        print("lmk: interrupted", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

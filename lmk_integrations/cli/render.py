@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from typing import Any
@@ -13,6 +14,10 @@ from lmk_integrations.qdrant.hits import SearchHit
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LISTED = 20  # failures named in full
+_INDENT = "   "
+# A document must not drive the terminal that shows it: escape sequences, cursor moves, overrides
+# of the writing direction.
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+")
 
 
 def print_report(report: IngestReport, collection: str, location: str) -> None:
@@ -37,11 +42,11 @@ def print_report(report: IngestReport, collection: str, location: str) -> None:
     )
     for kind, items in (("skipped", report.skipped), ("failed", report.failed)):
         for item in items[:_LISTED]:
-            print(f"  {kind}: {item.name}: {item.reason}: {item.message}")
+            print(f"  {kind}: {_safe(f'{item.name}: {item.reason}: {item.message}')}")
         if len(items) > _LISTED:
             print(f"  {kind}: and {len(items) - _LISTED} more; --json lists all")
     for warning in report.warnings[:_LISTED]:
-        print(f"  warning: {warning}")
+        print(f"  warning: {_safe(warning)}")
     if report.interrupted:
         print("  interrupted: what is stored is kept; run again to resume")
 
@@ -55,21 +60,31 @@ def print_hits(hits: list[SearchHit]) -> None:
     for rank, hit in enumerate(hits, 1):
         place = f"characters {hit.passage.start}-{hit.passage.end}"
         where = [hit.heading, f"page {hit.page}" if hit.page else None, place]
-        print(f"{rank}. {hit.score:.3f}  {hit.title or hit.doc_id}  [{hit.source or hit.doc_id}]")
-        print(f"   {' · '.join(part for part in where if part)}")
+        name = f"{hit.title or hit.doc_id}  [{hit.source or hit.doc_id}]"
+        print(f"{rank}. {hit.score:.3f}  {_safe(name)}")
+        print(_INDENT + _safe(" · ".join(part for part in where if part)))
         if len(hit.landmark_scores):
-            print(f"   {heat_strip(hit.landmark_scores)}")
-        text = " ".join(hit.passage.text.split())
-        print(textwrap.fill(text, width, initial_indent="   ", subsequent_indent="   "))
+            print(_INDENT + heat_strip(hit.landmark_scores, width - len(_INDENT)))
+        text = _safe(hit.passage.text)
+        print(textwrap.fill(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT))
         print()
 
 
-def heat_strip(scores: np.ndarray[Any, np.dtype[np.float32]]) -> str:
+def _safe(text: str) -> str:
+    """The text on one line, without what a terminal would obey."""
+    return " ".join(_CONTROLS.sub(" ", text).split())
+
+
+def heat_strip(scores: np.ndarray[Any, np.dtype[np.float32]], width: int = 100) -> str:
     """One character per landmark, tall where it is close to the query.
+
+    Past ``width`` characters neighbours share one, as tall as the best of them.
 
     >>> heat_strip(np.array([0.0, 0.5, 1.0], np.float32))
     '▁▅█'
     """
+    if len(scores) > width:
+        scores = np.array([part.max() for part in np.array_split(scores, max(1, width))])
     low, high = float(scores.min()), float(scores.max())
     steps = np.round((scores - low) / max(high - low, 1e-9) * (len(_BARS) - 1))
     return "".join(_BARS[int(step)] for step in steps)

@@ -11,13 +11,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from lmk_integrations.cli.progress import IngestProgress
 from lmk_integrations.cli.render import print_hits, print_info, print_report
-from lmk_integrations.errors import ConfigError, LMKError, StoreUnreachableError
+from lmk_integrations.errors import ConfigError, LMKError, StoreError, StoreUnreachableError
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_ITEMS_FAILED, EXIT_UNREACHABLE = 0, 1, 2, 3, 4
 EXIT_INTERRUPTED = 130
@@ -32,10 +33,14 @@ def run(arguments: argparse.Namespace) -> int:
         "delete": _delete,
         "info": _info,
     }
+    for stream in (sys.stdout, sys.stderr):
+        # A file name or a text that this terminal cannot show must not end the command.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return commands[arguments.command](arguments)
-    except KeyboardInterrupt:
-        return _complain("interrupted", EXIT_INTERRUPTED)
+        code = commands[arguments.command](arguments)
+        sys.stdout.flush()
+        return code
     except ConfigError as error:
         return _complain(error, EXIT_USAGE)
     except StoreUnreachableError as error:
@@ -46,11 +51,25 @@ def run(arguments: argparse.Namespace) -> int:
         # The reader of our output has gone (`| head`): nothing is wrong, nothing can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
+    except OSError as error:
+        return _complain(error, EXIT_FAILURE)
 
 
 def _complain(what: object, code: int) -> int:
     print(f"lmk: {what}", file=sys.stderr)
     return code
+
+
+def _is_there(location: str) -> bool:
+    return location == ":memory:" or "://" in location or Path(location).expanduser().exists()
+
+
+def _existing(arguments: argparse.Namespace) -> str:
+    """The location, unless looking there would make a new store."""
+    location: str = arguments.location
+    if not _is_there(location):
+        raise StoreError(f"there is no store at {location}; pass --to, or ingest into it first")
+    return location
 
 
 def _encoder(arguments: argparse.Namespace) -> Any:
@@ -72,8 +91,11 @@ def _ingest(arguments: argparse.Namespace) -> int:
         encoding=arguments.encoding,
         pdf_password=arguments.pdf_password,
     )
+    location = arguments.location
+    if arguments.dry_run and not _is_there(location):
+        location = ":memory:"  # a dry run makes no store
     index = LandmarkIndex(
-        arguments.location,
+        location,
         arguments.collection,
         _encoder(arguments),
         section_tokens=arguments.section_tokens,
@@ -102,7 +124,7 @@ def _search(arguments: argparse.Namespace) -> int:
     from lmk_integrations.qdrant import LandmarkIndex
 
     encoder = None if arguments.mode == "bm25" else _encoder(arguments)
-    with LandmarkIndex(arguments.location, arguments.collection, encoder) as index:
+    with LandmarkIndex(_existing(arguments), arguments.collection, encoder) as index:
         hits = index.search(
             arguments.query,
             arguments.limit,
@@ -121,7 +143,9 @@ def _search(arguments: argparse.Namespace) -> int:
 def _delete(arguments: argparse.Namespace) -> int:
     from lmk_integrations.qdrant import LandmarkIndex
 
-    with LandmarkIndex(arguments.location, arguments.collection) as index:
+    with LandmarkIndex(_existing(arguments), arguments.collection) as index:
+        if not index.exists:
+            raise StoreError(f"there is no collection {arguments.collection!r}")
         missing = [doc for doc in arguments.documents if index.count(doc) == 0]
         deleted = index.delete(arguments.documents)
     if arguments.json:
@@ -135,13 +159,11 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from lmk_integrations.qdrant import LandmarkIndex, connect
+    from lmk_integrations.qdrant import LandmarkIndex, collection_names, connect
 
-    client = connect(arguments.location)
+    client = connect(_existing(arguments))
     try:
-        names = [arguments.collection]
-        if arguments.collection is None:
-            names = sorted(c.name for c in client.get_collections().collections)
+        names = [arguments.collection] if arguments.collection else collection_names(client)
         found = [LandmarkIndex(client, name).info() for name in names]
     finally:
         client.close()
@@ -161,7 +183,8 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        print("lmk: finishing the batch in flight; press again to end now", file=sys.stderr)
+        # Not print: the handler may have interrupted one.
+        os.write(2, b"lmk: finishing the batch in flight; press again to end now\n")
 
     before = signal.signal(signal.SIGINT, ask)
     try:

@@ -5,5 +5,14 @@ from lmk_integrations.qdrant.edge import EdgeClient
 from lmk_integrations.qdrant.hits import Passage, SearchHit
 from lmk_integrations.qdrant.index import LandmarkIndex
 from lmk_integrations.qdrant.queries import HybridWeights
+from lmk_integrations.qdrant.schema import collection_names
 
-__all__ = ["EdgeClient", "HybridWeights", "LandmarkIndex", "Passage", "SearchHit", "connect"]
+__all__ = [
+    "EdgeClient",
+    "HybridWeights",
+    "LandmarkIndex",
+    "Passage",
+    "SearchHit",
+    "collection_names",
+    "connect",
+]

@@ -84,10 +84,16 @@ def complete_indexes(client: StoreClient, name: str) -> None:
             )
 
 
+def collection_names(client: StoreClient) -> list[str]:
+    """The collections of a store that were made by this package, by name."""
+    found = call_with_retry(client.get_collections).collections
+    names = sorted(collection.name for collection in found)
+    return [name for name in names if _own_metadata(client, name) is not None]
+
+
 def read_identity(client: StoreClient, name: str) -> CollectionIdentity | None:
     """The identity a collection carries; None where it was made by something else."""
-    metadata = call_with_retry(lambda: client.get_collection(name)).config.metadata or {}
-    found = metadata.get(_METADATA_KEY)
+    found = _own_metadata(client, name)
     if found is None:
         return None
     if found.get("version") != _SCHEMA_VERSION:
@@ -96,6 +102,12 @@ def read_identity(client: StoreClient, name: str) -> CollectionIdentity | None:
             f"{found.get('version')!r}, this one writes {_SCHEMA_VERSION}); ingest into a new one"
         )
     return CollectionIdentity(**found)
+
+
+def _own_metadata(client: StoreClient, name: str) -> dict[str, Any] | None:
+    metadata = call_with_retry(lambda: client.get_collection(name)).config.metadata or {}
+    found: dict[str, Any] | None = metadata.get(_METADATA_KEY)
+    return found
 
 
 def write_identity(client: StoreClient, name: str, identity: CollectionIdentity) -> None:
