@@ -59,13 +59,14 @@ def sentence_starts(text: str, language: str = "en") -> Ints:
     while begin < len(text):
         # A bounded stretch at a time: on hostile input the splitter takes quadratic time.
         stretch = text[begin : begin + _STRETCH_CHARS]
-        found = [
-            begin + int(unit["start_index"])
+        units = [
+            (int(unit["start_index"]), unit["text"])
             for unit in sentencex.get_sentence_boundaries(language, stretch)
             if not unit["is_paragraph_break"] and not unit["text"].isspace()
         ]
-        if goes_on and found[:1] == [begin]:
-            del found[0]
+        if goes_on and units and units[0][0] == 0:
+            del units[0]
+        found = [begin + at + len(unit) - len(unit.lstrip()) for at, unit in units]
         if begin + len(stretch) < len(text) and found and found[-1] > begin:
             begin = found.pop()  # it may go on past the stretch: read it again from its start
             goes_on = False
@@ -110,6 +111,7 @@ def _markdown_headings(lines: list[tuple[int, str]]) -> list[Mark]:
             if atx := _ATX.match(line):
                 title = atx["title"].rstrip("#").rstrip() or atx["title"]
                 found.append(Mark(position, "heading", title[:_MAX_TITLE_CHARS]))
+                line = ""  # a rule below it underlines nothing
             elif line[:1] in "=-" and _ADORNMENT.fullmatch(line) and _is_title(previous[1]):
                 found.append(Mark(previous[0], "heading", previous[1].strip()))
         previous = (position, line)
