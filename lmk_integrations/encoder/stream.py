@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,18 +144,8 @@ class SectionStream:
             total = max(float(text_weights.sum()), 1e-12)
             mean = (weighted_sum(text_rows, text_weights) / total).astype(np.float32)
             vector = self._project(mean[None])[0]
-            yield SectionEncoding(
-                index=index,
-                ordinal=section.ordinal,
-                start=section.start,
-                end=section.end,
-                text=section.text,
-                heading=section.heading,
-                page=section.page,
-                spans=section.spans,
-                chunk_tokens=section.chunk_tokens,
-                n_tokens=section.n_tokens,
-                n_unk=section.n_unk,
+            yield replace(
+                _unencoded(index, section),
                 n_windows=len(group.windows),
                 vector=l2_normalize(vector) if self._normalize else vector,
                 landmarks=self._project(owned[first:stop]),
