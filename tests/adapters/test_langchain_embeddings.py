@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import numpy as np
 import pytest
@@ -117,9 +116,7 @@ async def test_cancelling_stops_the_work_soon(embeddings, long_work):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    began = time.perf_counter()
-    await embeddings.aembed_query("free again?")
-    assert time.perf_counter() - began < 10
+    await asyncio.wait_for(embeddings.aembed_query("free again?"), 10)
 
 
 def test_works_in_a_vector_store(embeddings):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import numpy as np
 import pytest
@@ -95,9 +94,7 @@ async def test_cancelling_stops_the_work_soon(embedding, long_work):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    began = time.perf_counter()
-    await embedding.aget_query_embedding("free again?")
-    assert time.perf_counter() - began < 10
+    await asyncio.wait_for(embedding.aget_query_embedding("free again?"), 10)
 
 
 @pytest.mark.parametrize("num_workers", [None, 1, 4])
