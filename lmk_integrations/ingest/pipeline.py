@@ -127,8 +127,6 @@ class _Run:
             try:
                 for event in events:
                     self._take(event, writer)
-                    if cancelled():
-                        break
             except EncodingCancelled:
                 logger.info("stopped between two batches")
         if not self._options.dry_run:
@@ -188,6 +186,8 @@ class _Run:
                 pending.append(item)
         versions = self._sink.versions([item.version.doc_id for item in pending])
         for item in pending:
+            if self._options.stop.is_set():
+                return
             doc_id = item.version.doc_id
             yield self._start(item, is_new=doc_id not in heads, known=versions.get(doc_id, set()))
 
