@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from lmk_integrations import LMKEncoder, connect
 
@@ -13,6 +14,15 @@ from lmk_integrations import LMKEncoder, connect
 def encoder() -> LMKEncoder:
     """Windows of 64 tokens and small batches: short texts show what long ones do."""
     return LMKEncoder(dtype="float32", max_tokens=66, token_budget=256).load()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Batches this small are slower with more threads, and far slower on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=["memory", "edge"])
