@@ -69,33 +69,12 @@ def section_payload(
         known["heading"] = own["heading"]
     if own["page"] is not None:
         known["page"] = _page_value(own["page"])
-    node = {
-        "id_": point_id,
-        "embedding": None,
-        "metadata": known,
-        "excluded_embed_metadata_keys": sorted(known),
-        "excluded_llm_metadata_keys": ["doc_id", "section", "start", "end"],
-        "relationships": {
-            "1": {  # NodeRelationship.SOURCE
-                "node_id": version.doc_id,
-                "node_type": "4",  # ObjectType.DOCUMENT
-                "metadata": {},
-                "hash": version.content_hash,
-                "class_name": "RelatedNodeInfo",
-            }
-        },
-        "text": text,
-        "start_char_idx": start,
-        "end_char_idx": end,
-        "class_name": "TextNode",
-    }
     flat = {key: value for key, value in known.items() if key not in _RESERVED}
     return {
         **flat,
         "page_content": text,
         "metadata": known,
-        "_node_content": json.dumps(node, ensure_ascii=False),
-        "_node_type": "TextNode",
+        **_node(point_id, version, known, text, (start, end)),
         "document_id": version.doc_id,
         "doc_id": version.doc_id,
         "ref_doc_id": version.doc_id,
@@ -127,12 +106,48 @@ def head_point(record: HeadRecord) -> models.PointStruct:
 
 
 def head_payload(version: Version, facts: Facts, own: Mapping[str, Any]) -> dict[str, Any]:
-    """A head's payload. Its doc_id lets LlamaIndex's delete(ref_doc_id) take the head along."""
+    """A head's payload. Its doc_id lets LlamaIndex's delete(ref_doc_id) take the head along.
+
+    The empty node is for LlamaIndex's get_nodes(), which reads every point there is.
+    """
+    known = shown_metadata(version.doc_id, facts)
     return {
-        "metadata": shown_metadata(version.doc_id, facts),
+        "metadata": known,
         "doc_id": version.doc_id,
+        **_node(head_id(version.doc_id), version, known, "", (None, None)),
         RECORD: {**own, "title": facts.title, "source": facts.source},
     }
+
+
+def _node(
+    point_id: str,
+    version: Version,
+    metadata: Mapping[str, Any],
+    text: str,
+    span: tuple[int | None, int | None],
+) -> dict[str, Any]:
+    """A point as LlamaIndex keeps its nodes."""
+    node = {
+        "id_": point_id,
+        "embedding": None,
+        "metadata": metadata,
+        "excluded_embed_metadata_keys": sorted(metadata),
+        "excluded_llm_metadata_keys": ["doc_id", "section", "start", "end"],
+        "relationships": {
+            "1": {  # NodeRelationship.SOURCE
+                "node_id": version.doc_id,
+                "node_type": "4",  # ObjectType.DOCUMENT
+                "metadata": {},
+                "hash": version.content_hash,
+                "class_name": "RelatedNodeInfo",
+            }
+        },
+        "text": text,
+        "start_char_idx": span[0],
+        "end_char_idx": span[1],
+        "class_name": "TextNode",
+    }
+    return {"_node_content": json.dumps(node, ensure_ascii=False), "_node_type": "TextNode"}
 
 
 def _page_value(label: str) -> int | str:

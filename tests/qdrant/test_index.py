@@ -175,20 +175,28 @@ def test_hybrid_is_its_formula(index: LandmarkIndex, weights: HybridWeights) -> 
         assert {hit.id: hit.score for hit in hits} == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("query", QUERIES)
 def test_the_document_score_is_that_of_the_whole_text(
-    index: LandmarkIndex, encoder: LMKEncoder, query: str
+    index: LandmarkIndex, encoder: LMKEncoder
 ) -> None:
     """A document that fits one window is found by the vector that `encode_documents` gives it."""
-    vector = encoder.encode_queries([query])[0]
-    hits = index.search(query, ALL, mode="document")
-    assert sorted(hit.doc_id for hit in hits) == sorted(LIBRARY)
-    for hit in hits:
-        if hit.doc_id != "long":
-            whole = encoder.encode_documents([text_of(hit)])[0]
-            assert hit.score == pytest.approx(float(whole @ vector), abs=1e-4)
-        sections = index.search(query, ALL, mode="landmark", filter={"doc_id": hit.doc_id})
-        assert hit.section in {s.section for s in sections if s.score >= sections[0].score - 1e-3}
+    wholes = dict(
+        zip(LIBRARY, encoder.encode_documents([str(d.text) for d in LIBRARY.values()]), strict=True)
+    )
+    for query in QUERIES:
+        vector = encoder.encode_queries([query])[0]
+        hits = index.search(query, ALL, mode="document")
+        assert sorted(hit.doc_id for hit in hits) == sorted(LIBRARY)
+        for hit in hits:
+            # Several windows are cut elsewhere when the text is in sections.
+            close = 0.05 if hit.doc_id == "long" else 1e-4
+            assert hit.score == pytest.approx(float(wholes[hit.doc_id] @ vector), abs=close)
+
+
+def test_a_document_is_shown_by_its_best_section(index: LandmarkIndex) -> None:
+    """Mode "document" ranks documents; the passage comes from the section nearest the query."""
+    for hit in index.search(QUERIES[0], 3, mode="document"):
+        sections = index.search(QUERIES[0], ALL, mode="landmark", filter={"doc_id": hit.doc_id})
+        assert hit.id == sections[0].id
 
 
 # -- the same everywhere ---------------------------------------------------------------------
