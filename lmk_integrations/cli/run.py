@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -27,6 +28,8 @@ EXIT_INTERRUPTED = 130
 def run(arguments: argparse.Namespace) -> int:
     """Run the command chosen; errors become one line on stderr and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="lmk: %(message)s", stream=sys.stderr)
+    # The first request says the same, as an error with a remedy.
+    warnings.filterwarnings("ignore", message="Failed to obtain server version")
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "ingest": _ingest,
         "search": _search,
