@@ -82,7 +82,7 @@ class HeadRecord:
     @property
     def n_bytes(self) -> int:
         """About what the record weighs on the wire as JSON."""
-        return 21 * self.vector.size + self.facts.n_bytes + 1024
+        return 21 * self.vector.size + 2 * self.facts.n_bytes + 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from lmk_integrations.ingest.records import Sink
 from lmk_integrations.ingest.report import IngestReport
 from lmk_integrations.ingest.sources import READER_VERSION, ReadOptions, Sources
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
-from lmk_integrations.qdrant.client import StoreClient
+from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.connect import connect
 from lmk_integrations.qdrant.filters import as_filter
 from lmk_integrations.qdrant.hits import SearchHit
@@ -34,7 +35,6 @@ from lmk_integrations.qdrant.queries import (
     Mode,
     QueryParts,
 )
-from lmk_integrations.qdrant.retry import call_with_retry
 from lmk_integrations.qdrant.schema import (
     CollectionIdentity,
     check_space,
@@ -70,7 +70,7 @@ class LandmarkIndex:
 
     def __init__(
         self,
-        client: StoreClient | str,
+        client: StoreClient | str | os.PathLike[str],
         collection: str,
         encoder: LMKEncoder | None = None,
         *,
@@ -79,11 +79,13 @@ class LandmarkIndex:
         passage_tokens: int = DEFAULT_PASSAGE_TOKENS,
         weights: HybridWeights | None = None,
     ) -> None:
-        if not collection:
-            raise ConfigError("collection must be a name, got an empty string")
+        if not isinstance(collection, str) or not collection:
+            raise ConfigError(f"collection={collection!r} must be a name")
         check_range("passage_tokens", passage_tokens, 1, MAX_LIMIT)
-        self._owns_client = isinstance(client, str)
-        self.client: StoreClient = connect(client) if isinstance(client, str) else client
+        self._owns_client = isinstance(client, str | os.PathLike)
+        self.client: StoreClient = (
+            connect(client) if isinstance(client, str | os.PathLike) else client
+        )
         self.collection = collection
         self.encoder = encoder
         self.passage_tokens = passage_tokens
@@ -190,6 +192,8 @@ class LandmarkIndex:
         prefetch: candidates that each arm brings before they are scored by landmarks.
         fusion: how "hybrid" combines its arms: "formula", "rrf" or "dbsf".
         """
+        if not isinstance(query, str):
+            raise ConfigError(f"query={query!r} must be a string")
         for name, value, choices in (("mode", mode, MODES), ("fusion", fusion, FUSIONS)):
             if value not in choices:
                 raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")
@@ -250,8 +254,8 @@ class LandmarkIndex:
         }
 
     def _count(self, wanted: models.Filter | None) -> int:
-        result = call_with_retry(
-            lambda: self.client.count(self.collection, count_filter=wanted, exact=True)
+        result = call(
+            self.client, lambda: self.client.count(self.collection, count_filter=wanted, exact=True)
         )
         return int(result.count)
 
@@ -280,7 +284,7 @@ class LandmarkIndex:
         }
 
     def _open(self) -> CollectionIdentity | None:
-        if not call_with_retry(lambda: self.client.collection_exists(self.collection)):
+        if not call(self.client, lambda: self.client.collection_exists(self.collection)):
             return None
         identity = read_identity(self.client, self.collection)
         if identity is None:

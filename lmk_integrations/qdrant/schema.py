@@ -10,8 +10,7 @@ from typing import Any
 from qdrant_client import models
 
 from lmk_integrations.errors import SpaceMismatchError, StoreError
-from lmk_integrations.qdrant.client import StoreClient
-from lmk_integrations.qdrant.retry import call_with_retry
+from lmk_integrations.qdrant.client import StoreClient, call
 
 LMK = "lmk"
 LANDMARKS = "landmarks"
@@ -59,34 +58,36 @@ def create_collection(client: StoreClient, name: str, identity: CollectionIdenti
         datatype=models.Datatype.FLOAT16,
     )
     plain = models.VectorParams(size=dim, distance=models.Distance.COSINE)
-    call_with_retry(
+    call(
+        client,
         lambda: client.create_collection(
             name,
             vectors_config={LMK: plain, LANDMARKS: landmarks, DOCUMENT: plain},
             sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
             metadata=identity.to_metadata(),
-        )
+        ),
     )
     complete_indexes(client, name)
 
 
 def complete_indexes(client: StoreClient, name: str) -> None:
     """Create the payload indexes that a collection lacks: its making may have been cut short."""
-    there = call_with_retry(lambda: client.get_collection(name)).payload_schema or {}
+    there = call(client, lambda: client.get_collection(name)).payload_schema or {}
     with warnings.catch_warnings():
         # qdrant-client's local mode warns that it keeps no indexes; it needs none.
         warnings.filterwarnings("ignore", message=".*[Pp]ayload index.*")
         for path in (path for path in _INDEXED if path not in there):
-            call_with_retry(
+            call(
+                client,
                 lambda path=path: client.create_payload_index(  # type: ignore[misc]
                     name, field_name=path, field_schema=models.PayloadSchemaType.KEYWORD, wait=True
-                )
+                ),
             )
 
 
 def collection_names(client: StoreClient) -> list[str]:
     """The collections of a store that were made by this package, by name."""
-    found = call_with_retry(client.get_collections).collections
+    found = call(client, client.get_collections).collections
     names = sorted(collection.name for collection in found)
     return [name for name in names if _own_metadata(client, name) is not None]
 
@@ -105,15 +106,16 @@ def read_identity(client: StoreClient, name: str) -> CollectionIdentity | None:
 
 
 def _own_metadata(client: StoreClient, name: str) -> dict[str, Any] | None:
-    metadata = call_with_retry(lambda: client.get_collection(name)).config.metadata or {}
+    metadata = call(client, lambda: client.get_collection(name)).config.metadata or {}
     found: dict[str, Any] | None = metadata.get(_METADATA_KEY)
     return found
 
 
 def write_identity(client: StoreClient, name: str, identity: CollectionIdentity) -> None:
     """Replace the identity that a collection carries."""
-    call_with_retry(
-        lambda: client.update_collection(collection_name=name, metadata=identity.to_metadata())
+    call(
+        client,
+        lambda: client.update_collection(collection_name=name, metadata=identity.to_metadata()),
     )
 
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from qdrant_client import models
 
 from lmk_integrations.core.passages import best_run, grow_to_sentences
-from lmk_integrations.qdrant.client import StoreClient
+from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.hits import Passage, SearchHit
 from lmk_integrations.qdrant.queries import Fusion, HybridWeights, Mode, QueryParts, build_query
-from lmk_integrations.qdrant.retry import call_with_retry
 from lmk_integrations.qdrant.schema import LANDMARKS, RECORD
 from lmk_integrations.text.structure import sentence_starts
 
@@ -63,10 +62,11 @@ class Searcher:
         ]
 
     def _query(self, arguments: Mapping[str, Any], limit: int) -> list[models.ScoredPoint]:
-        response = call_with_retry(
+        response = call(
+            self._client,
             lambda: self._client.query_points(
                 self._collection, limit=limit, with_payload=True, **arguments
-            )
+            ),
         )
         return list(response.points)
 
@@ -111,10 +111,11 @@ class Searcher:
         """The landmark rows of the few points shown: too heavy to fetch for all candidates."""
         if not ids:
             return {}
-        records = call_with_retry(
+        records = call(
+            self._client,
             lambda: self._client.retrieve(
                 self._collection, list(ids), with_payload=False, with_vectors=[LANDMARKS]
-            )
+            ),
         )
         found = {}
         for record in records:

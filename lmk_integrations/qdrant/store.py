@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
 from qdrant_client import models
-from qdrant_client.local.qdrant_local import QdrantLocal
 
 from lmk_integrations.errors import StoreError
 from lmk_integrations.ingest.ids import head_id, section_id
@@ -22,14 +19,13 @@ from lmk_integrations.ingest.records import (
     Version,
 )
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
-from lmk_integrations.qdrant.client import StoreClient
+from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.points import (
     head_payload,
     head_point,
     section_payload,
     section_point,
 )
-from lmk_integrations.qdrant.retry import call_with_retry
 from lmk_integrations.qdrant.schema import LMK, RECORD
 
 Result = TypeVar("Result")
@@ -44,9 +40,6 @@ class QdrantSink:
         self._client = client
         self._collection = collection
         self._bm25 = bm25
-        # qdrant-client's in-memory store cannot be read in one thread and written in another.
-        local = isinstance(getattr(client, "_client", None), QdrantLocal)
-        self._guard: AbstractContextManager[Any] = threading.Lock() if local else nullcontext()
 
     def heads(self, doc_ids: Sequence[str]) -> dict[str, StoredHead]:
         """The heads of those documents that have one."""
@@ -162,9 +155,8 @@ class QdrantSink:
             )
             yield from ((str(record.id), dict(record.payload or {})) for record in records)
 
-    def _call(self, call: Callable[[], Result]) -> Result:
-        with self._guard:
-            return call_with_retry(call)
+    def _call(self, request: Callable[[], Result]) -> Result:
+        return call(self._client, request)
 
     def _scroll(
         self, wanted: models.Filter, *, payload: Any, vectors: Any = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -333,6 +334,7 @@ def test_hits_are_json(index: LandmarkIndex) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"query": None}, "query=None must be a string"),
         ({"mode": "sparse"}, "mode='sparse' is not one of hybrid, dense"),
         ({"fusion": "sum"}, "fusion='sum' is not one of formula, rrf"),
         ({"limit": 0}, "limit=0 must be a whole number from 1"),
@@ -349,7 +351,7 @@ def test_wrong_arguments_are_named(
 ) -> None:
     """A ConfigError says which argument, its value and what it may be."""
     with pytest.raises(ConfigError, match=message):
-        index.search("bread", **options)
+        index.search(**{"query": "bread", **options})
 
 
 def test_deleted_documents_are_gone(small: LandmarkIndex) -> None:
@@ -503,7 +505,7 @@ def test_a_collection_may_come_and_go(store: Any, encoder: LMKEncoder) -> None:
 
 def test_an_index_closes_what_it_opened(tmp_path: Path, encoder: LMKEncoder) -> None:
     """A location is opened and closed by the index, a client is the caller's."""
-    with LandmarkIndex(str(tmp_path / "store"), "c", encoder) as index:
+    with LandmarkIndex(tmp_path / "store", "c", encoder) as index:
         index.ingest([LIBRARY["bread/1"]])
     with pytest.raises(StoreError, match="closed"):
         index.count()
@@ -514,7 +516,26 @@ def test_an_index_closes_what_it_opened(tmp_path: Path, encoder: LMKEncoder) -> 
     client.close()
 
 
-@pytest.mark.parametrize("options", [{"collection": ""}, {"passage_tokens": 0}])
+def test_searching_while_an_ingest_writes(store: Any, encoder: LMKEncoder) -> None:
+    """Readers in other threads see whole documents, old or new, and no errors."""
+    index = LandmarkIndex(store, "c", encoder)
+    index.ingest([LIBRARY["bread/1"]])
+    writing = threading.Thread(
+        target=index.ingest, args=([Document(f"Note {i}.", id=f"n{i}") for i in range(600)],)
+    )
+    writing.start()
+    searches = 0
+    while writing.is_alive() or searches == 0:
+        hits = index.search("rye bread with sourdough", 3)
+        assert hits[0].doc_id == "bread/1"
+        searches += 1
+    writing.join()
+    assert index.count() == 601
+
+
+@pytest.mark.parametrize(
+    "options", [{"collection": ""}, {"collection": None}, {"passage_tokens": 0}]
+)
 def test_an_index_checks_its_settings(store: Any, options: dict[str, Any]) -> None:
     """Wrong settings are refused when the index is made."""
     with pytest.raises(ConfigError):
