@@ -171,8 +171,11 @@ def to_hit(
 
 
 def _passage(text: str, spans: Ints, tokens: Ints, scores: Floats, passage_tokens: int) -> Passage:
-    """The best run of landmarks, grown to sentences; without landmarks the section's beginning."""
-    first, stop = best_run(scores, tokens, passage_tokens) if len(scores) else (0, 1)
+    """The best run of landmarks, grown to sentences; without landmarks the section's beginning.
+
+    The run takes half of the tokens at most: the sentences it begins and ends in need room.
+    """
+    first, stop = best_run(scores, tokens, passage_tokens // 2) if len(scores) else (0, 1)
     start = int(spans[0, 0])
     widened = grow_to_sentences(
         (int(spans[first, 0]), int(spans[stop - 1, 1])),
