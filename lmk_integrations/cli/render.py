@@ -59,7 +59,8 @@ def print_hits(hits: list[SearchHit]) -> None:
     width = min(100, shutil.get_terminal_size().columns)
     for rank, hit in enumerate(hits, 1):
         place = f"characters {hit.passage.start}-{hit.passage.end}"
-        where = [hit.heading, f"page {hit.page}" if hit.page else None, place]
+        page = f"page {hit.passage.page}" if hit.passage.page else None
+        where = [hit.passage.heading, page, place]
         name = f"{hit.title or hit.doc_id}  [{hit.source or hit.doc_id}]"
         print(f"{rank}. {hit.score:.3f}  {_safe(name)}")
         print(_INDENT + _safe(" · ".join(part for part in where if part)))

@@ -64,7 +64,8 @@ class SectionPlan:
     """A closed section.
 
     start, end: its characters in the text; spans: (n_landmarks, 2) characters in the text;
-    chunk_tokens: (n_landmarks,) tokens of each chunk; heading, page: those in force at its start.
+    chunk_tokens: (n_landmarks,) tokens of each chunk; heading, page: those in force at its start;
+    marks: those that begin inside it.
     """
 
     ordinal: int
@@ -77,6 +78,7 @@ class SectionPlan:
     n_unk: int
     heading: str | None
     page: str | None
+    marks: tuple[Mark, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +254,17 @@ class _TextPlan:
             n_unk=0 if layout.unk_id is None else int(np.count_nonzero(ids == layout.unk_id)),
             heading=_in_force(self._headings, start),
             page=_in_force(self._pages, start),
+            marks=self._inside(start, end),
         )
         self._ordinal += 1
         return _Open(plan, ids, bounds)
+
+    def _inside(self, start: int, end: int) -> tuple[Mark, ...]:
+        """The headings and pages that begin after the section's start and before its end."""
+        headings = [Mark(at, "heading", label) for at, label in _since(self._headings, start)]
+        pages = [Mark(at, "page", label) for at, label in _since(self._pages, start)]
+        found = [mark for mark in headings + pages if start < mark.start < end]
+        return tuple(sorted(found, key=lambda mark: mark.start))
 
     def _join(self, section: _Open) -> Iterator[GroupPlan]:
         """Add a section to the group, closing the group first if they do not fit one window."""

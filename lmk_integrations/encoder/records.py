@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmk_integrations.errors import DocumentError, LMKError
+from lmk_integrations.records import Mark
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -74,6 +75,7 @@ class SectionEncoding:
     text: str
     heading: str | None
     page: str | None
+    marks: tuple[Mark, ...]
     spans: Ints
     chunk_tokens: Ints
     n_tokens: int

@@ -178,6 +178,7 @@ def _unencoded(index: int, section: SectionPlan) -> SectionEncoding:
         text=section.text,
         heading=section.heading,
         page=section.page,
+        marks=section.marks,
         spans=section.spans,
         chunk_tokens=section.chunk_tokens,
         n_tokens=section.n_tokens,

@@ -110,7 +110,7 @@ class _Run:
         self._options = options
         self._jobs: dict[int, _Job] = {}
         self._next_job = 0
-        self._seen: dict[str, str] = {}  # content hashes by document id
+        self._seen: set[str] = set()
         self._fatal: DocumentError | None = None
 
     def go(self, items: Iterable[Document | Failure]) -> None:
@@ -164,13 +164,10 @@ class _Run:
             name = str(document.id or document.source or document.title or "?")
             return Failure(name, error.reason, str(error), skipped=error.reason == EMPTY)
         # One id, one document: a second one would silently take the first one's place.
-        if (before := self._seen.get(version.doc_id)) is not None:
-            same = before == version.content_hash
-            message = "the same document came before in this run"
-            if not same:
-                message = "another document of this id came before in this run; ids must differ"
-            return Failure(version.doc_id, "duplicate", message, skipped=same)
-        self._seen[version.doc_id] = version.content_hash
+        if version.doc_id in self._seen:
+            message = "another document of this id came before in this run; ids must differ"
+            return Failure(version.doc_id, "duplicate_id", message)
+        self._seen.add(version.doc_id)
         return _Found(document, version, facts)
 
     def _changed(self, found: list[_Found]) -> Iterator[StreamItem]:
@@ -283,6 +280,7 @@ class _Run:
                 end=section.end,
                 heading=section.heading,
                 page=section.page,
+                marks=section.marks,
                 vector=section.vector,
                 landmarks=section.landmarks,
                 weights=section.weights,

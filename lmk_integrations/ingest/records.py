@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lmk_integrations.records import Mark
+
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
@@ -48,6 +50,7 @@ class SectionRecord:
     end: int
     heading: str | None
     page: str | None
+    marks: tuple[Mark, ...]
     vector: Floats
     landmarks: Floats
     weights: Floats

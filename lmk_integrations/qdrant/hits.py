@@ -18,12 +18,15 @@ class Passage:
     """The best stretch of a section: ``document[start:end] == text``.
 
     score: the best landmark's cosine with the query (0 where there are no landmarks).
+    heading, page: those it begins under; the section may have begun under earlier ones.
     """
 
     text: str
     start: int
     end: int
     score: float
+    heading: str | None = None
+    page: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +76,8 @@ class SearchHit:
                 "start": self.passage.start,
                 "end": self.passage.end,
                 "score": round(self.passage.score, 6),
+                "heading": self.passage.heading,
+                "page": self.passage.page,
             },
             "landmark_scores": [round(float(score), 4) for score in self.landmark_scores],
             "landmark_spans": self.landmark_spans.tolist(),

@@ -43,6 +43,7 @@ def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruc
         "ordinal": record.ordinal,
         "heading": record.heading,
         "page": record.page,
+        "marks": [[mark.start, mark.kind, mark.label] for mark in record.marks],
         "start": record.start,
         "ends": record.spans[:, 1].tolist(),
         "tokens": record.chunk_tokens.tolist(),

@@ -162,12 +162,21 @@ def to_hit(
         text=text,
         start=start,
         end=int(ends[-1]),
-        passage=_passage(text, spans, tokens, scores, passage_tokens),
+        passage=_placed(_passage(text, spans, tokens, scores, passage_tokens), own),
         landmark_scores=scores,
         landmark_terms=terms,
         landmark_spans=spans,
         metadata=metadata,
     )
+
+
+def _placed(passage: Passage, own: Mapping[str, Any]) -> Passage:
+    """The passage with the heading and the page that it begins under."""
+    found = {"heading": own.get("heading"), "page": own.get("page")}
+    for start, kind, label in own.get("marks", ()):
+        if start <= passage.start:
+            found[kind] = label
+    return replace(passage, heading=found["heading"], page=found["page"])
 
 
 def _passage(text: str, spans: Ints, tokens: Ints, scores: Floats, passage_tokens: int) -> Passage:
