@@ -24,6 +24,7 @@ class IngestProgress:
             file=sys.stderr,
             dynamic_ncols=True,
             leave=False,
+            miniters=0,  # a long document shows tokens, though the count stands still
         )
         return self
 

@@ -47,7 +47,7 @@ def json_metadata(metadata: Mapping[Any, Any]) -> tuple[dict[str, Any], int]:
 
 def clean_text(text: str) -> str:
     """The text without lone surrogates, which UTF-8 cannot hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")
 
 
 def _mapping(values: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:

@@ -23,6 +23,9 @@ from lmk_integrations import (
     Mark,
     StoreError,
 )
+from lmk_integrations.ingest.pipeline import PipelineOptions, run_pipeline
+from lmk_integrations.qdrant.bm25 import Bm25Encoder
+from lmk_integrations.qdrant.store import QdrantSink
 
 SECTION = 64  # one whole window each: what is encoded can be counted
 
@@ -313,7 +316,8 @@ class Source:
 
 CHANGED = DocumentError("it changed while it was read", "changed")
 BAD: dict[str, tuple[Any, str]] = {
-    "surrogate": (Document("lone \ud800 half", id="bad"), "surrogate"),
+    "surrogate": (Document(Source(["lone \ud800 half"]), id="bad"), "surrogate"),
+    "no text at all": (Document(None, id="bad"), "not_text"),  # type: ignore[arg-type]
     "unreadable": (Document(Source(OSError("I/O error")), id="bad"), "unreadable"),
     "changed": (Document(Source(["fine at first"], CHANGED), id="bad"), "changed"),
     "vanished": (Document(Source(["fine"], OSError("gone")), id="bad"), "unreadable"),
@@ -345,8 +349,11 @@ def test_a_document_that_fails_does_not_stop_the_others(
 
 def test_fail_fast_raises_when_what_came_before_is_stored(index: LandmarkIndex) -> None:
     """The first failure ends the run; documents read before it are complete."""
-    first, bad = Document("The first document.", id="g1"), Document("\ud800", id="bad")
-    with pytest.raises(DocumentError, match=r"bad: .*surrogate"):
+    first, bad = (
+        Document("The first document.", id="g1"),
+        Document("x", id="bad", metadata={"x": {1j}}),
+    )
+    with pytest.raises(DocumentError, match=r"bad: metadata.*complex"):
         index.ingest([first, bad, Document("The last document.", id="g2")], fail_fast=True)
     assert [index.count(name) for name in ("g1", "bad", "g2")] == [1, 0, 0]
 
@@ -361,23 +368,23 @@ def test_documents_without_text_are_skipped(index: LandmarkIndex) -> None:
 
 
 def test_one_id_is_one_document(index: LandmarkIndex) -> None:
-    """A second text of the same id is refused, the same text is skipped."""
+    """A second text of the same id is refused: it would silently replace the first."""
     report = index.ingest(
         [
             Document("The first.", id="a"),
             Document("Another.", id="a"),
             Document("The first.", id="a"),
+            Document("By its source.", source="a"),
         ]
     )
     assert report.new == 1
-    assert [failure.reason for failure in report.failed] == ["duplicate"]
-    assert [failure.reason for failure in report.skipped] == ["duplicate"]
+    assert [failure.reason for failure in report.failed] == ["duplicate_id"] * 3
     assert [payload["page_content"] for payload in points_of(index.client, "a", "section")] == [
         "The first."
     ]
 
 
-def test_an_error_of_the_source_is_raised_when_the_rest_is_stored(index: LandmarkIndex) -> None:
+def test_an_error_of_the_source_is_reported_when_the_rest_is_stored(index: LandmarkIndex) -> None:
     """A generator that breaks takes nothing with it that it gave before."""
 
     def breaking() -> Iterator[Document]:
@@ -385,9 +392,29 @@ def test_an_error_of_the_source_is_raised_when_the_rest_is_stored(index: Landmar
             yield Document(f"Document number {i}.", id=f"d{i}")
         raise ZeroDivisionError("a bug of the caller")
 
-    with pytest.raises(ZeroDivisionError, match="a bug of the caller"):
-        index.ingest(breaking())
-    assert index.count() == 3
+    report = index.ingest(breaking())
+    assert [failure.reason for failure in report.failed] == ["source_error"]
+    assert "a bug of the caller" in report.failed[0].message
+    assert (report.new, index.count()) == (3, 3)
+    with pytest.raises(DocumentError, match="a bug of the caller"):
+        index.ingest(breaking(), fail_fast=True)
+
+
+def test_an_error_of_the_reader_itself_is_raised_when_the_rest_is_stored(
+    index: LandmarkIndex, encoder: LMKEncoder
+) -> None:
+    """Nothing that was read before is lost, and the error is not swallowed."""
+
+    def breaking() -> Iterator[Document]:
+        yield Document("The first document.", id="a")
+        raise ZeroDivisionError("a bug of ours")
+
+    index.ingest([])
+    sink = QdrantSink(index.client, "c", Bm25Encoder())
+    options = PipelineOptions(section_tokens=SECTION, recipe=index.recipe)
+    with pytest.raises(ZeroDivisionError, match="a bug of ours"):
+        run_pipeline(breaking(), encoder, sink, options)
+    assert index.count() == 1
 
 
 @pytest.mark.usefixtures("single_points")
@@ -496,7 +523,7 @@ def test_metadata_becomes_json(index: LandmarkIndex, tmp_path: Path) -> None:
         "set": ["a", "b", "c"],
         "tuple": [1, "x", None],
         "big": str(1 << 70),
-        "half": "?",
+        "half": "",
         "7": "seven",
         "nested": {"a": {"b": [True]}},
     }
