@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmk_integrations.core.pooling import POOLINGS, Pooling
+from lmk_integrations.encoder.settings import is_unicode
 from lmk_integrations.errors import ModelError
 
 LMK_CONFIG = "lmk_config.json"
@@ -128,7 +129,9 @@ def _module_folders(directory: Path, modules: list[Any]) -> list[tuple[str, Path
     where = directory / "modules.json"
     found: list[tuple[str, Path]] = []
     for module in modules:
-        name = module.get("type") if isinstance(module, dict) else module
+        if not isinstance(module, dict):
+            raise ModelError(f"{where} holds {module!r}, which describes no module")
+        name = module.get("type")
         kind = str(name).rsplit(".", 1)[-1]
         if not str(name).startswith("sentence_transformers.") or kind not in _MODULES:
             raise ModelError(
@@ -192,7 +195,7 @@ def _prompts(directory: Path) -> tuple[str | None, str | None]:
 
 def _text(path: Path, values: dict[str, Any], name: str, default: str | None = None) -> str | None:
     value = values.get(name, default)
-    if value is not None and not isinstance(value, str):
+    if value is not None and not (isinstance(value, str) and is_unicode(value)):
         raise ModelError(f"{path}: {name} must be a text, not {value!r}")
     return value
 

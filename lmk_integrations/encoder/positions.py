@@ -19,6 +19,10 @@ def position_limit(directory: Path) -> tuple[int, int]:
             str(directory), trust_remote_code=False, local_files_only=True
         )
         hidden = int(config.hidden_size)
+        positions = int(getattr(config, "max_position_embeddings", None) or _UNLIMITED)
+        if any(kind in config.model_type for kind in _OFFSET_TYPES):
+            # Their position table begins behind the padding's entry.
+            positions -= int(config.pad_token_id or 0) + 1
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, ...
         raise ModelError(
             f"config.json in {directory} cannot be used: {error}. Models that need code of their "
@@ -31,8 +35,4 @@ def position_limit(directory: Path) -> tuple[int, int]:
             f"config.json in {directory} asks for the attention kernel {kernel!r}, which is code "
             "from the hub; remove its attn_implementation entry"
         )
-    positions = getattr(config, "max_position_embeddings", None) or _UNLIMITED
-    if any(kind in config.model_type for kind in _OFFSET_TYPES):
-        # Their position table begins behind the padding's entry.
-        positions -= int(config.pad_token_id or 0) + 1
-    return hidden, int(positions)
+    return hidden, positions

@@ -57,7 +57,7 @@ class EncoderSettings:
         check_range("token_budget", self.token_budget, 1, 1 << 26)
         for name in ("query_prompt", "document_prompt"):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
+            if value is not None and not (isinstance(value, str) and is_unicode(value)):
                 raise ConfigError(f"{name} must be a string or None, got {value!r}")
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,6 +73,11 @@ class EncoderSettings:
                 f"unknown encoder option {unknown[0]!r}; known are {', '.join(sorted(known))}"
             )
         return cls(**values)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a tokenizer can take the text: it holds no lone surrogate."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -16,6 +16,7 @@ from lmk_integrations.records import TextSource, pieces_of
 
 Ints = NDArray[np.int64]
 
+_VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tekken.json")
 _HIDDEN = "\0 \0"  # before a piece's name: normalizers drop or replace at least one of them
 _SPACES = np.array([chr(point).isspace() for point in range(0x3002)])  # none lies above
 
@@ -42,17 +43,23 @@ class Tokenizer:
     """
 
     def __init__(self, directory: Path, *, lower_case: bool = False) -> None:
+        if not any(path for name in _VOCABULARIES for path in directory.glob(name)):
+            # transformers would make up an empty vocabulary: every word unknown.
+            raise ModelError(f"{directory} holds no tokenizer.json, nor another vocabulary")
+        try:
+            self._open(directory, lower_case)
+        except Exception as error:  # no common base: OSError, ValueError, ImportError, pyo3's
+            raise ModelError(f"the tokenizer in {directory} cannot be opened: {error}") from error
+
+    def _open(self, directory: Path, lower_case: bool) -> None:
         from tokenizers import Tokenizer as FastTokenizer
         from tokenizers import normalizers
         from transformers import AutoTokenizer
 
-        try:
-            loaded: Any = AutoTokenizer.from_pretrained(
-                str(directory), trust_remote_code=False, local_files_only=True, use_fast=True
-            )
-            fast = FastTokenizer.from_str(_special_hidden(loaded.backend_tokenizer.to_str()))
-        except Exception as error:  # no common base: OSError, ValueError, ImportError, pyo3's
-            raise ModelError(f"the tokenizer in {directory} cannot be opened: {error}") from error
+        loaded: Any = AutoTokenizer.from_pretrained(
+            str(directory), trust_remote_code=False, local_files_only=True, use_fast=True
+        )
+        fast = FastTokenizer.from_str(_special_hidden(loaded.backend_tokenizer.to_str()))
         # tokenizer.json may bake in both; a literal "[SEP]" in a document must stay text.
         fast.no_padding()
         fast.no_truncation()

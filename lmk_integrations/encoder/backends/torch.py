@@ -42,7 +42,8 @@ class TorchBackend:
         self.dtype = _pick_dtype(dtype, self._device)
         self._model, self.config = _load(directory, _DTYPES[self.dtype])
         self._model.to(self._device)
-        self._pad_id = pad_id
+        self._n_embeddings = int(self._model.get_input_embeddings().weight.shape[0])
+        self._pad_id = pad_id if pad_id < self._n_embeddings else 0  # masked in any case
         self._positions_from = self._position_offset()
         self.dim = int(self.config.hidden_size)
 
@@ -58,6 +59,11 @@ class TorchBackend:
         ids = np.full((len(windows), max(lengths)), self._pad_id, np.int64)
         for row, window in enumerate(windows):
             ids[row, : len(window.ids)] = window.ids
+        if ids.max() >= self._n_embeddings:
+            raise ModelError(
+                f"the tokenizer gave the token id {ids.max()}, but the weights hold "
+                f"{self._n_embeddings} embeddings: they do not belong together"
+            )
         inputs = torch.from_numpy(ids).to(self._device)
         steps = torch.arange(ids.shape[1], device=self._device)
         # From the lengths, never from the ids: PAD may equal the landmark.
