@@ -6,7 +6,7 @@ import numpy as np
 
 from lmk_integrations import LMKEncoder
 
-story = next((Path(__file__).parent / "corpus").glob("*.txt")).read_text(encoding="utf-8")
+story = (Path(__file__).parent / "corpus" / "war-of-the-worlds.txt").read_text(encoding="utf-8")
 encoder = LMKEncoder()
 print(encoder)
 
@@ -20,7 +20,7 @@ pieces = [story[start:end] for start, end in encoding.spans]
 print("spans tile it:    ", "".join(pieces) == story.strip())
 
 # Every landmark is a vector of its own stretch, read in its context.
-[query] = encoder.encode_queries(["How does the story end?"])
+[query] = encoder.encode_queries(["What did the fighting machines look like?"])
 units = encoding.landmarks / np.linalg.norm(encoding.landmarks, axis=1, keepdims=True)
 scores = units @ query
 best = int(np.argmax(scores))

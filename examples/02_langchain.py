@@ -17,7 +17,7 @@ embeddings = LMKEmbeddings()  # the shipped model; model="path/or/hub-id" for an
 store = InMemoryVectorStore(embeddings)
 store.add_documents(documents)
 
-for question in ("an alternative way to write numbers", "a tale for children"):
+for question in ("saving log messages to a file", "invaders from another planet"):
     [(found, score)] = store.similarity_search_with_score(question, k=1)
     print(f"{question!r}: {found.metadata['source']} ({score:.3f})")
 

@@ -19,6 +19,6 @@ index = VectorStoreIndex.from_documents(
     # Nodes may be long: the encoder reads all of them, however many windows it takes.
     transformations=[SentenceSplitter(chunk_size=1024, chunk_overlap=0)],
 )
-for found in index.as_retriever(similarity_top_k=3).retrieve("What was wrong with the old way?"):
+for found in index.as_retriever(similarity_top_k=3).retrieve("How are log messages formatted?"):
     text = " ".join(found.node.get_content().split())
     print(f"{found.score:.3f} {found.node.metadata['source']}: {text[:80]}...")
