@@ -18,6 +18,7 @@ from lmk_integrations.errors import ConfigError, StoreError
 from lmk_integrations.ingest.empty import EmptySink
 from lmk_integrations.ingest.ids import recipe_id
 from lmk_integrations.ingest.pipeline import PipelineOptions, run_pipeline
+from lmk_integrations.ingest.prune import gone
 from lmk_integrations.ingest.records import Sink
 from lmk_integrations.ingest.report import IngestReport
 from lmk_integrations.ingest.sources import READER_VERSION, ReadOptions, Sources
@@ -131,14 +132,16 @@ class LandmarkIndex:
 
         sources: paths, `Document`s, LangChain or LlamaIndex documents, a LangChain loader, or any
             iterable of these.
-        prune: delete documents of the given folders whose file is gone, after a complete walk.
+        prune: delete documents of the given folders whose file is gone, after a complete walk;
+            what include and exclude leave out is kept.
         dry_run: read, cut and count, but neither encode nor store.
         fail_fast: raise DocumentError at the first item that fails instead of going on.
         on_progress: called with the growing report. stop: set it to end after the batch in flight.
         Raises StoreError; everything stored until then is kept.
         """
         encoder = self._needs_encoder("ingest")
-        reading = Sources(sources, options=options or ReadOptions())
+        options = options or ReadOptions()
+        reading = Sources(sources, options=options)
         sink = self._ensure(encoder, dry_run=dry_run)
         pipeline = PipelineOptions(
             section_tokens=self.section_tokens,
@@ -150,17 +153,16 @@ class LandmarkIndex:
         )
         report = run_pipeline(reading.documents(), encoder, sink, pipeline)
         if prune and not report.interrupted and not dry_run:
-            report.pruned = self._prune(reading, sink)
+            report.pruned = self._prune(reading, options, sink)
         return report
 
-    def _prune(self, reading: Sources, sink: Sink) -> int:
-        gone = [
+    def _prune(self, reading: Sources, options: ReadOptions, sink: Sink) -> int:
+        doomed = [
             doc_id
             for root in reading.complete_roots
-            for doc_id in sink.doc_ids(f"{root}/")
-            if doc_id not in reading.seen_ids
+            for doc_id in gone(root, sink.doc_ids(f"{root}/"), reading.seen_ids, options)
         ]
-        return sum(sink.delete(gone[i : i + 64]) for i in range(0, len(gone), 64))
+        return sum(sink.delete(doomed[i : i + 64]) for i in range(0, len(doomed), 64))
 
     def delete(self, doc_ids: str | Sequence[str]) -> int:
         """Delete documents by id with all their sections. Returns how many there were."""

@@ -24,6 +24,7 @@ from lmk_integrations import (
     StoreError,
 )
 from lmk_integrations.ingest.pipeline import PipelineOptions, run_pipeline
+from lmk_integrations.ingest.sources import ReadOptions
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.store import QdrantSink
 
@@ -616,6 +617,38 @@ def test_prune_removes_what_is_gone_from_this_folder(
     assert report.pruned == 1
     ids = {payload["doc_id"] for payload, _ in dump(edge_index.client).values()}
     assert ids == {"one/b.txt", "one/c.txt", "one two/a.txt", "free"}
+
+
+def test_prune_keeps_what_was_not_looked_for(edge_index: LandmarkIndex, tmp_path: Path) -> None:
+    """A document that include or exclude leaves out of the walk is not gone."""
+    folder = write(tmp_path / "one", a="Text of a.", b="Text of b.")
+    (folder / "c.md").write_text("Text of c.", encoding="utf-8")
+    (folder / "d.md").write_text("Text of d.", encoding="utf-8")
+    write(folder / "old", e="Text of e.")
+    edge_index.ingest([folder])
+    assert edge_index.count() == 5
+    (folder / "d.md").unlink()
+    (folder / "a.txt").unlink()
+    only = ReadOptions(include=("*.md",), exclude=("old",))
+    assert edge_index.ingest([folder], prune=True, options=only).pruned == 1
+    without = ReadOptions(exclude=("old", "*.md"))
+    assert edge_index.ingest([folder], prune=True, options=without).pruned == 1
+    ids = {payload["doc_id"] for payload, _ in dump(edge_index.client).values()}
+    assert ids == {"one/b.txt", "one/c.md", "one/old/e.txt"}
+
+
+def test_prune_knows_the_entries_of_a_file(edge_index: LandmarkIndex, tmp_path: Path) -> None:
+    """A line that is gone is pruned; those of a file that cannot be read now are kept."""
+    folder = write(tmp_path / "one", a="Text of a.")
+    lines = folder / "data.jsonl"
+    lines.write_text('{"text": "First."}\n{"text": "Second."}\n', encoding="utf-8")
+    edge_index.ingest([folder])
+    assert edge_index.count() == 3
+    report = edge_index.ingest([folder], prune=True, options=ReadOptions(max_bytes=5))
+    assert (len(report.skipped + report.failed), report.pruned) == (2, 0)
+    lines.write_text('{"text": "First."}\n', encoding="utf-8")
+    assert edge_index.ingest([folder], prune=True).pruned == 1
+    assert edge_index.count("one/data.jsonl#1") == 1
 
 
 def test_prune_waits_for_a_complete_walk(edge_index: LandmarkIndex, tmp_path: Path) -> None:
