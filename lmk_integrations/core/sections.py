@@ -24,17 +24,16 @@ def max_section_rows(dim: int) -> int:
     return (MULTIVECTOR_LIMIT - 1) // dim
 
 
-def default_section_tokens(window_tokens: int) -> int:
+def default_section_tokens(window_tokens: int, most: int = DEFAULT_SECTION_TOKENS) -> int:
     """The largest whole number of windows up to 1,024 tokens; 1,024 for a longer window.
 
-    window_tokens: how many text tokens one window takes.
+    window_tokens: how many text tokens one window takes. most: what a point can hold, if less.
 
-    >>> default_section_tokens(480), default_section_tokens(7936)
-    (960, 1024)
+    >>> default_section_tokens(480), default_section_tokens(7936), default_section_tokens(480, 500)
+    (960, 1024, 480)
     """
-    return max(1, DEFAULT_SECTION_TOKENS // window_tokens) * min(
-        window_tokens, DEFAULT_SECTION_TOKENS
-    )
+    most = min(most, DEFAULT_SECTION_TOKENS)
+    return max(1, most // window_tokens) * min(window_tokens, most)
 
 
 def section_end(start: int, n_tokens: int, budget: int, levels: Sequence[Ints]) -> int:

@@ -112,7 +112,7 @@ class OpenModel:
     @property
     def default_section_tokens(self) -> int:
         """The largest whole number of windows up to 1,024 tokens."""
-        return default_section_tokens(self.window_tokens)
+        return default_section_tokens(self.window_tokens, self.max_section_tokens)
 
     @property
     def max_section_tokens(self) -> int:
