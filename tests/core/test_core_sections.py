@@ -72,3 +72,11 @@ def test_max_section_rows_is_the_very_limit(dim):
 def test_default_section_tokens(window, expected):
     """A whole number of windows up to 1,024; 1,024 where the window is longer."""
     assert default_section_tokens(window) == expected
+
+
+@pytest.mark.parametrize(
+    ("window", "most", "expected"), [(480, 959, 480), (480, 479, 479), (7936, 1023, 1023)]
+)
+def test_default_sections_fit_a_point(window, most, expected):
+    """Where a point holds less, the default is what it holds."""
+    assert default_section_tokens(window, most) == expected

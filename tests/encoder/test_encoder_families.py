@@ -115,6 +115,33 @@ def test_max_tokens_and_granularity_are_obeyed(tiny):
 
 
 @pytest.mark.parametrize("pooling", ["lmk", "mean"])
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta", "qwen3"])
+def test_a_document_prompt_begins_every_window(kind, pooling, tiny):
+    """The prompt's tokens stand behind [CLS] in each window, and its landmarks see them."""
+    prompt = "passage: "
+    encoder = LMKEncoder(
+        tiny(kind), pooling=pooling, granularity=8, document_prompt=prompt, dtype="float32"
+    )
+    plain = PlainModel(kind, tiny(kind), limit(kind))
+    text = "@~" + LONG[1]  # no token spans the border
+    joint = plain.tokenizer(prompt + text, add_special_tokens=False)["input_ids"]
+    found = encoder.encode_landmarks([text])[0]
+    of_prompt = len(joint) - found.n_tokens
+    assert of_prompt > 1
+    assert (
+        joint[of_prompt:][-20:]
+        == plain.tokenizer(text, add_special_tokens=False)["input_ids"][-20:]
+    )
+    plain.before = [*plain.before, *joint[:of_prompt]]
+    own = joint[of_prompt:]
+    expected = plain.encode_chunks([own[i : i + 8] for i in range(0, len(own), 8)], pooling)
+    assert found.n_windows == expected.n_windows > 1
+    np.testing.assert_allclose(found.landmarks, expected.rows, atol=2e-4)
+    assert cosine(found.vector, expected.vector) > 0.99999
+    assert "".join(text[a:b] for a, b in found.spans) == text
+
+
+@pytest.mark.parametrize("pooling", ["lmk", "mean"])
 def test_overlap_is_context_only(pooling, tiny):
     """Each landmark is given once, also with overlap; later windows see more, so rows change."""
     texts = LONG[:2]

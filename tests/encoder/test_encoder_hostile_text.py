@@ -11,6 +11,7 @@ from tiny_models import BYTE_LEVEL, CORPUS, KINDS
 
 from lmk_integrations.encoder import LMKEncoder, SectionEncoding, StreamItem, TextDone, TextFailed
 from lmk_integrations.encoder import plan as plan_module
+from lmk_integrations.encoder.plan import Planner
 from lmk_integrations.encoder.tokens import Tokenizer, iter_pieces
 from lmk_integrations.errors import ConfigError, DocumentError
 
@@ -131,6 +132,25 @@ def test_any_text_is_tiled(kind, encoders, text):
     check_tiles(text, encoding.spans)
     assert encoding.n_tokens == len(tokenizer.encode(text).ids)
     assert encoding.text == text[encoding.start : encoding.end]
+
+
+@pytest.mark.parametrize("kind", ["default", "qwen3", "xlm-roberta", "roberta"])
+@quick
+@given(
+    prompt=st.text(alphabet="ae: \u0301\U0001f600", max_size=6),
+    text=st.text(alphabet="ae .\n\u0301\U0001f600", max_size=40),
+)
+def test_a_prompt_leaves_the_spans_in_the_text(kind, encoders, prompt, text):
+    """Whatever the prompt, spans tile the text alone, and no token of both is lost."""
+    model = encoders[kind].model
+    planner = Planner(model.tokenizer, model.layout(prompt, None))
+    (group,) = planner.plan(text)
+    (section,) = group.sections
+    check_tiles(text, section.spans)
+    joint = len(model.tokenizer.encode(prompt + text).ids)
+    read = len(group.windows[0].input.ids) - len(model.tokenizer.prefix + model.tokenizer.suffix)
+    assert section.n_tokens <= joint
+    assert read == joint or (joint == 0 and read == 1)
 
 
 @pytest.mark.parametrize("kind", ["default", "qwen3", "xlm-roberta"])
