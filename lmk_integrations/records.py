@@ -22,7 +22,9 @@ class TextSource(Protocol):
     from the beginning and yields the same text (raise DocumentError, reason "changed", if not).
     """
 
-    def pieces(self) -> Iterator[str]: ...
+    def pieces(self) -> Iterator[str]:
+        """The text from its beginning, piece by piece."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
