@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 lmk ingest examples/corpus --collection quickstart
 for question in \
-  "What happens to the journal file when the machine loses power in the middle of a commit?" \
+  "How can Python tell apart the two times that a clock shows the same hour in autumn?" \
   "How do I bring the database back to how it was yesterday before a table was dropped?" \
   "Who did the governess see standing on top of the tower?"; do
   printf '\n> %s\n\n' "$question"

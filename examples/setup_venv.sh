@@ -9,7 +9,7 @@ lmk_setup_venv() {
   local venv="$LMK_ROOT/.venv" stamp wanted python
   stamp="$venv/.lmk-installed"
   wanted="$(cksum <"$LMK_ROOT/pyproject.toml")"
-  if [ ! -x "$venv/bin/python" ]; then
+  if [ ! -x "$venv/bin/pip" ]; then # pip comes last: a half-made one is made again
     for python in python3.11 python3.12 python3.13 python3.10 python3; do
       if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then break; fi
       python=""

@@ -1,6 +1,7 @@
 """What is installed is what the sources say."""
 
 import ast
+import re
 import subprocess
 import sys
 import zipfile
@@ -46,11 +47,14 @@ def test_wheel_carries_the_version(wheel):
 
 
 def test_every_extra_that_is_asked_for_exists():
-    """The pip line of a MissingExtraError works."""
+    """The pip lines of MissingExtraError and of docstrings work."""
     extras = set(PROJECT["optional-dependencies"])
     asked = set()
     for path in (ROOT / "lmk_integrations").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for group in re.findall(r"lmk-integrations\[([a-z][a-z,-]*)\]", text):
+            asked |= set(group.split(","))
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "require":
                 asked |= {k.value.value for k in node.keywords if k.arg == "extra"}
     assert asked
