@@ -14,10 +14,8 @@ from typing import Any
 from lmk_integrations.errors import DocumentError, MissingExtraError
 from lmk_integrations.ingest.readers.parsed import Parsed
 
-try:
+if sys.platform != "win32":  # Windows has no such limits
     import resource
-except ImportError:  # pragma: no cover - Windows has no such limits
-    resource = None  # type: ignore[assignment]
 
 
 def main() -> None:
@@ -92,7 +90,7 @@ def _warm(kind: str) -> None:
 
 def _limit(memory_mb: int, timeout_s: float) -> None:
     """Limit what this request may take, beyond what the libraries already have."""
-    if resource is None:
+    if sys.platform == "win32":
         return
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     wanted = _mapped_bytes() + (memory_mb << 20)
@@ -118,5 +116,5 @@ def _mapped_bytes() -> int:
 
 def _never_write_files() -> None:
     """No parser here has to write: an attachment or a link in a file cannot make it."""
-    if resource is not None:
+    if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
