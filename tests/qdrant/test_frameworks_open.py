@@ -22,6 +22,8 @@ from lmk_integrations import Document, LandmarkIndex, LMKEncoder
 from lmk_integrations.langchain import LMKEmbeddings
 from lmk_integrations.llama_index import LMKEmbedding
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 QUERY = "Who lights the lamp in the lighthouse?"
 CHOSEN = ("lighthouse/1", "bread/1", "chess/1", "scripts")
 

@@ -28,6 +28,8 @@ from lmk_integrations import (
 from lmk_integrations.qdrant import HybridWeights
 from lmk_integrations.qdrant.schema import read_identity, write_identity
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 MODES = ["hybrid", "dense", "landmark", "bm25", "document"]
 SECTION = 128
 ALL = 1000
@@ -90,9 +92,8 @@ def test_hits_are_pieces_of_their_documents(index: LandmarkIndex, mode: Any) -> 
         assert len(hit.landmark_scores) == len(hit.landmark_terms) == len(spans)
         assert hit.metadata["start"] == hit.start
         assert hit.metadata["doc_id"] == hit.doc_id
-    assert [hit.score for hit in index.search(QUERIES[0], 20, mode=mode)] == sorted(
-        (hit.score for hit in index.search(QUERIES[0], 20, mode=mode)), reverse=True
-    )
+    scores = [hit.score for hit in index.search(QUERIES[0], 20, mode=mode)]
+    assert scores == sorted(scores, reverse=True)
 
 
 @pytest.mark.parametrize("passage_tokens", [32, 48, 100])
@@ -224,9 +225,9 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("mode", MODES)
 def test_every_store_ranks_the_same(indexes: dict[str, LandmarkIndex], mode: Any, way: str) -> None:
     """Scores and order agree; landmarks are float16 in the engine and float32 in memory."""
-    for query in QUERIES:
+    for query in QUERIES[::2]:
         expected = indexes["memory"].search(query, 12, mode=mode, **WAYS[way])
-        for other in indexes.values():
+        for other in (index for kind, index in indexes.items() if kind != "memory"):
             got = other.search(query, 12, mode=mode, **WAYS[way])
             scores = [hit.score for hit in expected]
             assert [hit.score for hit in got] == pytest.approx(scores, abs=1e-3)
@@ -521,7 +522,7 @@ def test_searching_while_an_ingest_writes(store: Any, encoder: LMKEncoder) -> No
     index = LandmarkIndex(store, "c", encoder)
     index.ingest([LIBRARY["bread/1"]])
     writing = threading.Thread(
-        target=index.ingest, args=([Document(f"Note {i}.", id=f"n{i}") for i in range(600)],)
+        target=index.ingest, args=([Document(f"Note {i}.", id=f"n{i}") for i in range(200)],)
     )
     writing.start()
     searches = 0
@@ -530,7 +531,7 @@ def test_searching_while_an_ingest_writes(store: Any, encoder: LMKEncoder) -> No
         assert hits[0].doc_id == "bread/1"
         searches += 1
     writing.join()
-    assert index.count() == 601
+    assert index.count() == 201
 
 
 @pytest.mark.parametrize(
