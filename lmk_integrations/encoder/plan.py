@@ -236,7 +236,9 @@ class _TextPlan:
         buffer, layout = self._buffer, self._layout
         ids = buffer.ids[first:stop]
         if layout.granularity == "sentence":
-            starts = np.searchsorted(buffer.boundaries[:-1], buffer.levels[2], side="left") - first
+            own = buffer.boundaries[first : stop + 1]
+            near = np.searchsorted(buffer.levels[2], own[[0, -1]])
+            starts = np.searchsorted(own[:-1], buffer.levels[2][slice(*near)], side="left")
             most = min(MAX_CUT_TOKENS, max(1, self._chunk_capacity() - 1))
             bounds = chunk_bounds_at(len(ids), starts, most)
         else:
@@ -261,10 +263,9 @@ class _TextPlan:
 
     def _inside(self, start: int, end: int) -> tuple[Mark, ...]:
         """The headings and pages that begin after the section's start and before its end."""
-        headings = [Mark(at, "heading", label) for at, label in _since(self._headings, start)]
-        pages = [Mark(at, "page", label) for at, label in _since(self._pages, start)]
-        found = [mark for mark in headings + pages if start < mark.start < end]
-        return tuple(sorted(found, key=lambda mark: mark.start))
+        headings = [Mark(at, "heading", text) for at, text in _between(self._headings, start, end)]
+        pages = [Mark(at, "page", label) for at, label in _between(self._pages, start, end)]
+        return tuple(sorted(headings + pages, key=lambda mark: mark.start))
 
     def _join(self, section: _Open) -> Iterator[GroupPlan]:
         """Add a section to the group, closing the group first if they do not fit one window."""
@@ -338,6 +339,12 @@ class _TextPlan:
 def _since(marks: list[tuple[int, str]], position: int) -> list[tuple[int, str]]:
     """The marks from the one in force at a position on."""
     return marks[max(0, bisect.bisect_right(marks, position, key=lambda mark: mark[0]) - 1) :]
+
+
+def _between(marks: list[tuple[int, str]], start: int, end: int) -> list[tuple[int, str]]:
+    """The marks after a position and before another."""
+    first = bisect.bisect_right(marks, start, key=lambda mark: mark[0])
+    return marks[first : bisect.bisect_left(marks, end, first, key=lambda mark: mark[0])]
 
 
 def _in_force(marks: list[tuple[int, str]], position: int) -> str | None:
