@@ -1,5 +1,6 @@
 """Whatever a text holds, it stays text, its spans tile it, and pieces do not show."""
 
+import time
 from functools import partial
 
 import numpy as np
@@ -279,3 +280,16 @@ def test_a_byte_level_sentence_starts_at_its_own_token(by_sentence):
             "Eleven twelve now.",
             "The end.",
         ], kind
+
+
+@pytest.mark.parametrize(
+    "text", ["# a\n" * 75_000, "A b. " * 60_000, "x" * 300_000, "\n" * 300_000]
+)
+@pytest.mark.parametrize("granularity", [4, "sentence"])
+def test_planning_takes_no_quadratic_time(granularity, text, encoders, by_sentence):
+    """300,000 characters of headings, sentences, or one word are planned in about a second."""
+    encoder = (encoders if granularity == 4 else by_sentence)["default"]
+    begin = time.process_time()
+    *_, done = encoder.plan_only([StreamItem(text, markup="markdown")], 960)
+    assert isinstance(done, TextDone)
+    assert time.process_time() - begin < 5
