@@ -15,11 +15,12 @@ from lmk_integrations.records import Failure
 class Walk:
     """One walk of a folder.
 
-    Iterating gives its files, sorted by path, and a Failure for each entry that is left out and
-    could surprise: a link, a folder that cannot be listed. Hidden entries are left out in silence,
-    and so is what include and exclude leave out.
-    complete: whether every folder could be listed; true only when the walk has ended.
-    left_out: ids of the files that are there and were not given.
+    Iterating gives its files, sorted folder by folder, and a Failure for each entry that is not
+    followed and could surprise: a link, a folder that cannot be listed. Hidden entries, and what
+    include and exclude leave out, are left out in silence.
+
+    root: the folder, absolute. complete: whether everything could be listed; known at the end.
+    left_out: ids of the files that exist but were not given.
     """
 
     def __init__(self, root: Path, options: ReadOptions) -> None:
@@ -27,33 +28,73 @@ class Walk:
         self.complete = False
         self.left_out: set[str] = set()
         self._options = options
-        self._n_errors = 0
+        self._n_unlisted = 0
 
     def __iter__(self) -> Iterator[SourceFile | Failure]:
         self.complete = False
-        self._n_errors = 0
-        # Folders that lead to the one being listed: a link back to one of them is a loop.
-        pending: list[tuple[Path, tuple[Path, ...]]] = [(self.root, ())]
+        self._n_unlisted = 0
+        # What is still to be seen, the next one last; with the folders that lead there.
+        pending: list[tuple[Path, frozenset[Path]]] = [(self.root, frozenset())]
         while pending:
             path, above = pending.pop()
-            if path == self.root or path.is_dir():
-                entries = self._list(path)
-                if isinstance(entries, Failure):
-                    yield entries
+            file = self._file(path)
+            if path != self.root:
+                if self._is_out(file):
+                    self.left_out.add(file.doc_id)
                     continue
-                inner = (*above, path.resolve())
-                pending += [(path / entry, inner) for entry in reversed(entries)]
+                if (
+                    os.path.islink(path)
+                    and (refused := self._refuse(path, file, above)) is not None
+                ):
+                    self.left_out.add(file.doc_id)
+                    yield refused
+                    continue
+                if not os.path.isdir(path):
+                    if self._is_in(file):
+                        yield file
+                    else:
+                        self.left_out.add(file.doc_id)
+                    continue
+            try:
+                names = sorted(name for name in os.listdir(path) if not name.startswith("."))
+            except OSError as error:
+                self._n_unlisted += 1
+                yield Failure(
+                    file.doc_id, "unreadable", f"the folder cannot be listed: {error.strerror}"
+                )
                 continue
-            file = SourceFile.below(path, self.root)
-            if self._is_included(file):
-                yield file
-            else:
-                self.left_out.add(file.doc_id)
-            ...
-        self.complete = self._n_errors == 0
+            inner = above | {path.resolve()}
+            pending += [(path / name, inner) for name in reversed(names)]
+        self.complete = self._n_unlisted == 0
 
-    def _list(self, folder: Path) -> list[str] | Failure:
-        raise NotImplementedError
+    def _file(self, path: Path) -> SourceFile:
+        return SourceFile.below(path, self.root)
 
-    def _is_included(self, file: SourceFile) -> bool:
-        raise NotImplementedError
+    def _is_out(self, file: SourceFile) -> bool:
+        return matches(file.source, self._options.exclude)
+
+    def _is_in(self, file: SourceFile) -> bool:
+        return not self._options.include or matches(file.source, self._options.include)
+
+    def _refuse(self, path: Path, file: SourceFile, above: frozenset[Path]) -> Failure | None:
+        """Why a link is not followed, if it is not."""
+        if not self._options.follow_symlinks:
+            message = "links are not followed; pass --follow-symlinks to read it"
+            return Failure(file.doc_id, "symlink", message, skipped=True)
+        try:
+            target = path.resolve(strict=True)
+        except (OSError, RuntimeError):  # what Python 3.10 to 3.12 raise for a loop of links
+            return Failure(file.doc_id, "symlink", "it points nowhere", skipped=True)
+        if not target.is_relative_to(self.root):
+            message = f"it points outside of {self.root.name}, and is not followed there"
+            return Failure(file.doc_id, "outside", message, skipped=True)
+        if target in above:
+            message = "it points to a folder that it is in"
+            return Failure(file.doc_id, "symlink", message, skipped=True)
+        return None
+
+
+def matches(relative: str, globs: tuple[str, ...]) -> bool:
+    """Whether one of the globs matches a relative path, or its last part."""
+    name = relative.rsplit("/", 1)[-1]
+    return any(fnmatch.fnmatch(relative, g) or fnmatch.fnmatch(name, g) for g in globs)
