@@ -6,12 +6,13 @@ import datetime
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from lmk_integrations.errors import DocumentError
 from lmk_integrations.records import Document, Failure, TextSource
 from lmk_integrations.text.repair import (
     repair,
@@ -64,10 +65,17 @@ class _RepairedSource:
 
     def pieces(self) -> Iterator[str]:
         counts: Counter[str] = Counter()
-        yield from repair_pieces(self._source.pieces(), counts)
+        yield from repair_pieces(_checked(self._source.pieces()), counts)
         if self._notes is not None:
             self._notes.update(counts)
             self._notes = None
+
+
+def _checked(pieces: Iterable[object]) -> Iterator[str]:
+    for piece in pieces:
+        if not isinstance(piece, str):
+            raise DocumentError(f"a piece of it is a {type(piece).__name__}", "not_text")
+        yield piece
 
 
 def _not_json(value: Any, depth: int) -> Counter[str]:

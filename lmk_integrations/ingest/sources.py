@@ -149,7 +149,6 @@ class Sources:
         self._roots[name] = walk.complete and not unfinished
 
     def _read(self, file: SourceFile, parser: ParserProcess) -> Iterator[Document | Failure]:
-        self.seen_ids.add(file.doc_id)
         before = self._files.setdefault(file.doc_id, file.path)
         if before is not file.path and _same_file(before, file.path):
             message = "it was given twice, and read before"
