@@ -19,7 +19,7 @@ _ATX = re.compile(r" {0,3}#{1,6}[ \t]+(?P<title>\S.*)")
 _FENCE = re.compile(r" {0,3}(?P<fence>```+(?=[^`]*$)|~~~+)(?P<info>.*)")
 _ADORNMENT = re.compile(r"([=\-~^\"'`+*#:.])\1{2,}")
 _MAX_TITLE_CHARS = 200
-_STRETCH_CHARS = 4096
+_STRETCH_CHARS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ def sentence_starts(text: str, language: str = "en") -> Ints:
     begin = 0
     goes_on = False  # whether the sentence before `begin` was too long for one stretch
     while begin < len(text):
-        # A bounded stretch at a time: on hostile input the splitter takes quadratic time.
+        # A bounded stretch at a time: on hostile input the splitter takes quadratic time, and a
+        # quotation mark that is never closed hides the sentences behind it.
         stretch = text[begin : begin + _STRETCH_CHARS]
         units = [
             (int(unit["start_index"]), unit["text"])

@@ -171,3 +171,9 @@ def test_hostile_texts_take_no_quadratic_time(name):
     begin = time.process_time()
     find_structure(HOSTILE[name], "markdown")
     assert time.process_time() - begin < 2
+
+
+def test_an_open_quotation_does_not_hide_a_chapter():
+    """A mark that is never closed costs the sentences near it, not all those of its paragraph."""
+    text = "He said: \u201cIt was late. " + "They went on through the wood. " * 400
+    assert len(sentence_starts(text)) > 250
