@@ -58,7 +58,7 @@ def sentence_starts(text: str, language: str = "en") -> Ints:
     goes_on = False  # whether the sentence before `begin` was too long for one stretch
     while begin < len(text):
         # A bounded stretch at a time: on hostile input the splitter takes quadratic time, and a
-        # quotation mark that is never closed hides the sentences behind it.
+        # quotation hides the sentences in it, were it as long as a chapter.
         stretch = text[begin : begin + _STRETCH_CHARS]
         units = [
             (int(unit["start_index"]), unit["text"])
