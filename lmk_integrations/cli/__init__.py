@@ -77,6 +77,11 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--encoding", metavar="NAME", help="of text files (default: found out per file)"
     )
+    parser.add_argument(
+        "--follow-symlinks",
+        action="store_true",
+        help="follow links too, if they stay inside their folder",
+    )
     parser.add_argument("--pdf-password", metavar="PASSWORD", help="for encrypted PDF files")
     parser.add_argument(
         "--prune",

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from lmk_integrations.ingest.readers.options import ReadOptions
 from lmk_integrations.ingest.report import IngestReport
+from lmk_integrations.ingest.walk import Walk
 
 
 class IngestProgress:
-    """Shows documents and tokens/s as the report grows. Silent unless stderr is a terminal."""
+    """Shows documents, the time left and tokens/s as the report grows.
 
-    def __init__(self) -> None:
+    Silent unless stderr is a terminal. The time left goes by the number of files: it is unknown
+    once a file has turned out to hold many documents.
+    """
+
+    def __init__(self, paths: Sequence[Path], options: ReadOptions) -> None:
+        self._paths = paths
+        self._options = options
         self._bar: Any = None
 
     def __enter__(self) -> IngestProgress:
         from tqdm import tqdm
 
+        watched = sys.stderr.isatty()
         self._bar = tqdm(
+            total=_count_files(self._paths, self._options) if watched else None,
             unit=" documents",
-            disable=not sys.stderr.isatty(),
+            disable=not watched,
             file=sys.stderr,
             dynamic_ncols=True,
             leave=False,
@@ -47,3 +59,8 @@ class IngestProgress:
                 refresh=False,
             )
         self._bar.update(0)
+
+
+def _count_files(paths: Sequence[Path], options: ReadOptions) -> int:
+    """How many files an ingest of these paths will look at."""
+    return sum(sum(1 for _ in Walk(path, options)) if path.is_dir() else 1 for path in paths)

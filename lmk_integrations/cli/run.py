@@ -93,7 +93,9 @@ def _ingest(arguments: argparse.Namespace) -> int:
         exclude=tuple(arguments.exclude or ()),
         encoding=arguments.encoding,
         pdf_password=arguments.pdf_password,
+        follow_symlinks=arguments.follow_symlinks,
     )
+    paths = [Path(path) for path in arguments.paths]
     location = arguments.location
     if arguments.dry_run and not _is_there(location):
         location = ":memory:"  # a dry run makes no store
@@ -104,9 +106,9 @@ def _ingest(arguments: argparse.Namespace) -> int:
         section_tokens=arguments.section_tokens,
         language=arguments.language,
     )
-    with index, _stop_on_interrupt() as stop, IngestProgress() as progress:
+    with index, _stop_on_interrupt() as stop, IngestProgress(paths, options) as progress:
         report = index.ingest(
-            [Path(path) for path in arguments.paths],
+            paths,
             options=options,
             prune=arguments.prune,
             dry_run=arguments.dry_run,

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
-from lmk_integrations.ingest.readers import ReadOptions
 
-
-def gone(
-    root: str, stored: Iterable[str], seen: AbstractSet[str], options: ReadOptions
-) -> Iterator[str]:
+def gone(stored: Iterable[str], seen: AbstractSet[str]) -> Iterator[str]:
     """The ids of stored documents that a complete walk of their folder did not see.
 
-    root: the folder's name, with which its documents' ids begin. A document that include or
-    exclude left out of the walk is not gone: it was not looked for. Nor are the entries
-    (``data.jsonl#7``) of a file that could not be read.
+    seen: ids of all that is there, files that failed or were left out among them. What lies in a
+    folder that was left out (``docs/old/a.md``), or in a file that could not be read
+    (``docs/data.jsonl#7``), was not looked for: it is not gone.
     """
     for doc_id in stored:
-        file = doc_id.rsplit("#", 1)[0]
-        if doc_id in seen or file in seen:
-            continue
-        if any(_was_looked_for(name.removeprefix(f"{root}/"), options) for name in (doc_id, file)):
+        if not any(name in seen for name in _containers(doc_id)):
             yield doc_id
 
 
-def _was_looked_for(relative: str, options: ReadOptions) -> bool:
-    parts = relative.split("/")
-    folders = ["/".join(parts[: i + 1]) for i in range(len(parts))]
-    if any(_matches(path, options.exclude) for path in folders):
-        return False
-    return not options.include or _matches(relative, options.include)
-
-
-def _matches(relative: str, globs: tuple[str, ...]) -> bool:
-    name = relative.rsplit("/", 1)[-1]
-    return any(fnmatch.fnmatch(relative, g) or fnmatch.fnmatch(name, g) for g in globs)
+def _containers(doc_id: str) -> Iterator[str]:
+    """The id itself, the file that it may be an entry of, and the folders that these are in."""
+    yield doc_id
+    file = doc_id.rsplit("#", 1)[0]
+    yield file
+    parts = file.split("/")
+    yield from ("/".join(parts[:i]) for i in range(2, len(parts)))

@@ -132,16 +132,15 @@ class LandmarkIndex:
 
         sources: paths, `Document`s, LangChain or LlamaIndex documents, a LangChain loader, or any
             iterable of these.
-        prune: delete documents of the given folders whose file is gone, after a complete walk;
-            what include and exclude leave out is kept.
+        prune: delete documents of the given folders whose file is gone, after a complete walk.
+            A file that include or exclude leaves out is not gone.
         dry_run: read, cut and count, but neither encode nor store.
         fail_fast: raise DocumentError at the first item that fails instead of going on.
         on_progress: called with the growing report. stop: set it to end after the batch in flight.
         Raises StoreError; everything stored until then is kept.
         """
         encoder = self._needs_encoder("ingest")
-        options = options or ReadOptions()
-        reading = Sources(sources, options=options)
+        reading = Sources(sources, options=options or ReadOptions())
         sink = self._ensure(encoder, dry_run=dry_run)
         pipeline = PipelineOptions(
             section_tokens=self.section_tokens,
@@ -153,14 +152,14 @@ class LandmarkIndex:
         )
         report = run_pipeline(reading.documents(), encoder, sink, pipeline)
         if prune and not report.interrupted and not dry_run:
-            report.pruned = self._prune(reading, options, sink)
+            report.pruned = self._prune(reading, sink)
         return report
 
-    def _prune(self, reading: Sources, options: ReadOptions, sink: Sink) -> int:
+    def _prune(self, reading: Sources, sink: Sink) -> int:
         doomed = [
             doc_id
             for root in reading.complete_roots
-            for doc_id in gone(root, sink.doc_ids(f"{root}/"), reading.seen_ids, options)
+            for doc_id in gone(sink.doc_ids(f"{root}/"), reading.seen_ids)
         ]
         return sum(sink.delete(doomed[i : i + 64]) for i in range(0, len(doomed), 64))
 

@@ -368,5 +368,6 @@ def test_progress_is_shown_to_a_person(place: Path) -> None:
     os.close(leader)
     assert process.returncode == 0
     assert json.loads(stdout)["new"] == 3
+    assert b"/4 [" in seen, "files done, and the time left by them"
     assert b"documents" in seen
     assert b"tokens/s" in seen
