@@ -17,6 +17,7 @@ _ONE_SIDED = 2  # in UTF-16 zeros lie at odd or at even places, at least so many
 _MIN_ZERO_SHARE = 0.005  # spaces and line ends alone give more zeros than this
 _PRINTABLE = bytes(range(32, 127)) + b"\t\n\r"
 _MIN_LATIN_SHARE, _MIN_BLOCK_SHARE = 0.6, 0.3
+_MAX_ODD_SHARE = 0.02
 _HEAD = 1 << 14
 
 
@@ -55,10 +56,9 @@ class Evidence:
         is_utf8 = utf8.holds()
         many = controls > _BINARY_SHARE * size
         is_binary = many and controls > _FEW_CONTROLS
-        wide = _zeros_of_utf16(size, *zeros)
         # UTF-16 that is valid UTF-8 has many control characters; a few zeros are stray ones.
-        if wide is not None and ((is_utf8 and not many) or not _is_wide_text(head, wide)):
-            wide = None
+        names = () if is_utf8 and not many else _zeros_of_utf16(size, *zeros)
+        wide = next((name for name in names if _is_wide_text(head, name)), None)
         return cls(is_utf8=is_utf8, is_binary=is_binary, utf16=wide, sample=sample.whole())
 
 
@@ -81,12 +81,16 @@ class _Utf8:
         return self._holds
 
 
-def _zeros_of_utf16(size: int, even: int, odd: int) -> str | None:
+def _zeros_of_utf16(size: int, even: int, odd: int) -> tuple[str, ...]:
+    """As what the zeros of a file's bytes may be read, the likelier first."""
     if size % 2 or even + odd <= max(1, _MIN_ZERO_SHARE * size):
-        return None
+        return ()
+    little, big = "utf-16-le", "utf-16-be"
     if odd > _ONE_SIDED * even:
-        return "utf-16-le"
-    return "utf-16-be" if even > _ONE_SIDED * odd else None
+        return (little,)
+    if even > _ONE_SIDED * odd:
+        return (big,)
+    return (little, big)  # as Chinese, where the number one is a character with a zero
 
 
 def _is_wide_text(head: bytes, name: str) -> bool:
@@ -101,4 +105,4 @@ def _is_wide_text(head: bytes, name: str) -> bool:
             return False
     text = head.decode(name, "replace")
     odd = sum(unicodedata.category(c) in ("Cc", "Cn", "Co", "Cs") for c in text)
-    return odd - sum(map(text.count, "\t\n\r\f\0")) <= 0.01 * len(text)
+    return odd - sum(map(text.count, "\t\n\r\f")) <= _MAX_ODD_SHARE * len(text)
