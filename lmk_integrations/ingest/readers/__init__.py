@@ -23,8 +23,8 @@ __all__ = ["SUFFIXES", "ParserProcess", "ReadOptions", "SourceFile", "read_file"
 Items = Iterator[Document | Failure]
 Reader = Callable[[SourceFile, ReadOptions, ParserProcess], Items]
 
-# Nothing is wrong with these: there is nothing in them to store, or nothing that reads it.
-_SKIPPED = frozenset({"empty", "unsupported", "binary", "too_large", "no_text", "encrypted"})
+# Nothing is wrong with these: there is no text in them to store.
+_SKIPPED = frozenset({"empty", "unsupported", "binary", "no_text"})
 
 
 def read_file(
@@ -49,9 +49,9 @@ def read_source(file: SourceFile, options: ReadOptions, parser: ParserProcess) -
         if not stat.S_ISREG(found.st_mode):
             raise DocumentError("it is not a regular file", "unsupported")
         if options.max_bytes is not None and found.st_size > options.max_bytes:
-            raise DocumentError(
-                f"its {found.st_size:,} bytes are over max_bytes={options.max_bytes:,}", "too_large"
-            )
+            message = f"its {found.st_size:,} bytes are over max_bytes={options.max_bytes:,}"
+            yield Failure(file.doc_id, "too_large", message, skipped=True)
+            return
         yield from _reader(file)(file, options, parser)
     except DocumentError as error:
         skipped = error.reason in _SKIPPED

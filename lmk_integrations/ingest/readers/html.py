@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from lxml import etree
@@ -11,91 +12,25 @@ from lmk_integrations.errors import DocumentError
 from lmk_integrations.ingest.readers.parsed import Parsed
 from lmk_integrations.records import Mark
 from lmk_integrations.text.decode import decode
+from lmk_integrations.text.repair import repair
 
 _DROPPED = frozenset(
-    [
-        "script",
-        "style",
-        "nav",
-        "footer",
-        "aside",
-        "noscript",
-        "template",
-        "svg",
-        "math",
-        "iframe",
-        "object",
-        "canvas",
-        "audio",
-        "video",
-        "select",
-        "datalist",
-        "dialog",
-    ]
+    {"script", "style", "nav", "footer", "aside", "noscript", "template", "svg", "math", "iframe"}
+    | {"object", "canvas", "audio", "video", "select", "datalist", "dialog"}
 )
 _PARAGRAPHS = frozenset(
-    [
-        "p",
-        "div",
-        "section",
-        "article",
-        "main",
-        "blockquote",
-        "ul",
-        "ol",
-        "dl",
-        "table",
-        "pre",
-        "figure",
-        "form",
-        "fieldset",
-        "address",
-        "details",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "body",
-        "header",
-    ]
+    {"p", "div", "section", "article", "main", "header", "blockquote", "pre", "figure", "hr"}
+    | {"ul", "ol", "dl", "table", "form", "fieldset", "address", "details", "body"}
+    | {"h1", "h2", "h3", "h4", "h5", "h6"}
 )
 _LINES = frozenset(
-    [
-        "br",
-        "li",
-        "tr",
-        "dt",
-        "dd",
-        "caption",
-        "figcaption",
-        "summary",
-        "option",
-        "legend",
-        "thead",
-        "tbody",
-    ]
+    {"br", "li", "tr", "dt", "dd", "caption", "figcaption", "summary", "option", "legend"}
 )
 _CELLS = frozenset({"td", "th"})
 _HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
 _VOID = frozenset(
-    [
-        "br",
-        "hr",
-        "img",
-        "input",
-        "meta",
-        "link",
-        "area",
-        "base",
-        "col",
-        "embed",
-        "source",
-        "track",
-        "wbr",
-    ]
+    {"br", "hr", "img", "input", "meta", "link", "area", "base", "col", "embed", "source"}
+    | {"track", "wbr"}
 )
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.I)
@@ -114,23 +49,20 @@ def parse_html(data: bytes, encoding: str | None = None) -> Parsed:
     text, found = decode(
         data, encoding=encoding, declared=declared[1].decode("ascii") if declared else None
     )
-    nul = text.count("\0")
+    repaired = repair(text)
     page = _Page()
     # Events, not a tree: libxml2 cuts trees at a depth of 2,048, without a word.
     parser = etree.HTMLParser(target=page, encoding="utf-8", huge_tree=True)
-    if body := text.replace("\0", "").encode("utf-8", "replace"):
-        try:
-            parser.feed(body)
-            parser.close()
-        except etree.XMLSyntaxError:
-            pass  # nothing but white space or comments
+    with suppress(etree.XMLSyntaxError):  # nothing but white space or comments
+        parser.feed(repaired.text.encode())
+        parser.close()
     result, marks = page.finish()
     if not result and text.strip():
         raise DocumentError(
             "it has no text of its own, only menus, scripts or empty elements", "no_text"
         )
     metadata: dict[str, Any] = {}
-    notes = {"nul_removed": nul} if nul else {}
+    notes = repaired.notes
     if found.guessed:
         metadata = {"encoding": found.name, "encoding_confidence": found.confidence}
         notes["encoding_guessed"] = 1
@@ -151,7 +83,8 @@ class _Page:
         self._pre = 0
         self._title: list[str] | None = None
         self._titles: list[str] = []
-        self._heading: tuple[int, list[str]] | None = None
+        self._heading: tuple[int, int] | None = None  # its first character, and part
+        self._in_heading = False
         self._marks: list[Mark] = []
 
     @property
@@ -175,7 +108,8 @@ class _Page:
         self._articles += tag in ("article", "main")
         self._break(tag)
         if tag in _HEADINGS:
-            self._heading = (-1, [])
+            self._heading = None
+            self._in_heading = True
         self._pre += tag == "pre"
 
     def end(self, tag: str) -> None:
@@ -223,13 +157,17 @@ class _Page:
             self._title = None
         self._articles -= tag in ("article", "main")
         self._pre -= tag == "pre"
-        if tag in _HEADINGS and self._heading is not None:
-            start, words = self._heading
-            self._heading = None
-            label = " ".join("".join(words).split())[:_MAX_LABEL_CHARS]
-            if start >= 0 and label:
-                self._marks.append(Mark(start, "heading", label))
+        if tag in _HEADINGS:
+            self._end_heading()
         self._break(tag)
+
+    def _end_heading(self) -> None:
+        if self._heading is not None:
+            start, part = self._heading
+            label = " ".join("".join(self._parts[part:]).split())[:_MAX_LABEL_CHARS]
+            self._marks.append(Mark(start, "heading", label))
+        self._heading = None
+        self._in_heading = False
 
     def _break(self, tag: str) -> None:
         if tag in _PARAGRAPHS:
@@ -251,21 +189,18 @@ class _Page:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if self._gap == "\n\n" and text.startswith("\n"):
             text = text[1:]  # as browsers do after <pre>
-        if not text:
-            return
-        if text.isspace():
-            self._gap += text if self._gap.strip(" \n") == "" and len(self._gap) < 64 else ""
-            return
-        self._write(text)
+        # Its last line end is part of the gap to what follows.
+        lines = text.rstrip("\n")
+        if lines:
+            self._write(lines)
+        self._gap += text[len(lines) :]
 
     def _write(self, text: str) -> None:
         if self._parts:
             self._parts.append(self._gap)
             self._length += len(self._gap)
         self._gap = ""
-        if self._heading is not None:
-            start, words = self._heading
-            self._heading = (self._length if start < 0 else start, words)
-            words += [" ", text] if self._parts and self._parts[-1:] == [" "] else [text]
+        if self._in_heading and self._heading is None:
+            self._heading = (self._length, len(self._parts))
         self._parts.append(text)
         self._length += len(text)

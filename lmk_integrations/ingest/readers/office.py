@@ -23,8 +23,8 @@ def parse_office(path: str) -> Parsed:
     except (MemoryError, ImportError):
         raise
     except Exception as error:  # markitdown passes on whatever its many parsers raise
-        what = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise DocumentError(f"it cannot be converted: {what}", "corrupt") from None
+        what = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+        raise DocumentError(f"it cannot be converted: {what[0].strip()[:200]}", "corrupt") from None
     from lmk_integrations.text.structure import find_headings
 
     text = result.markdown or ""
@@ -35,4 +35,10 @@ def parse_office(path: str) -> Parsed:
 
 @cache
 def _converter() -> Any:
-    return require("markitdown", extra="office").MarkItDown(enable_plugins=False)
+    """Only what these four need: the converter of any archive would unpack a damaged one."""
+    markitdown = require("markitdown", extra="office")
+    converters = require("markitdown.converters", extra="office")
+    converter = markitdown.MarkItDown(enable_builtins=False, enable_plugins=False)
+    for kind in ("Docx", "Pptx", "Xlsx", "Epub"):
+        converter.register_converter(getattr(converters, f"{kind}Converter")())
+    return converter
