@@ -7,6 +7,7 @@ from (those that Unix, Windows and the web have used for text), and how near-tie
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,9 @@ _NEAR_MESS, _NEAR_COHERENCE = 0.05, 0.1
 _SURE_COHERENCE = 0.1
 _HIRAGANA = re.compile("[\u3041-\u3096]")
 _MIN_HIRAGANA = 0.15
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
+_MAX_ACCENTS = 2
+_MIN_BEYOND_ASCII = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,8 @@ def _settle(matches: dict[str, tuple[float, float]], sample: bytes) -> str | Non
         for name, (its_mess, its_coherence) in matches.items()
         if its_mess <= mess + _NEAR_MESS and its_coherence >= coherence - _NEAR_COHERENCE
     }
+    if coherence < _SURE_COHERENCE:
+        return _settle_unread(matches, near, sample)
     # The letters in which these two differ are common in Turkish and rare where cp1252 is used.
     if first == "cp1254" and any(letter in sample for letter in b"\xd0\xf0\xdd\xfd\xde\xfe"):
         return first
@@ -130,13 +136,21 @@ def _settle(matches: dict[str, tuple[float, float]], sample: bytes) -> str | Non
     has_c1 = bool(sample.translate(None, _ASCII + bytes(range(0xA0, 0x100))))
     if "iso8859_2" in near and not has_c1 and "cp1250" in near:
         return "iso8859_2"
-    if coherence >= _SURE_COHERENCE or len(near) == 1:
-        return first
-    # No language was recognised. Bytes are seldom valid in these by chance; else it is a guess.
+    return first
+
+
+def _settle_unread(matches: Iterable[str], near: set[str], sample: bytes) -> str | None:
+    """Choose where no language was recognised, mostly because there is little text."""
+    runs = [len(run) for run in _BEYOND_ASCII.findall(sample)]
+    if "cp1252" in near and max(runs) <= _MAX_ACCENTS:
+        return "cp1252"  # accents and quotes come one at a time between other letters
+    # Bytes are seldom valid in these by chance, if they are not very few.
     likely = [name for name in matches if name in near & _MULTIBYTE]
     # Every second character of Japanese is hiragana, which no other bytes read as so often.
     japanese = [name for name in likely if _hiragana_share(sample, name) > _MIN_HIRAGANA]
-    return next(iter(japanese or likely), None)
+    if japanese:
+        return japanese[0]
+    return likely[0] if likely and sum(runs) >= _MIN_BEYOND_ASCII else None
 
 
 def _hiragana_share(sample: bytes, name: str) -> float:
