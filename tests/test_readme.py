@@ -61,7 +61,7 @@ def test_readme_example(example, workplace):
         capture_output=True,
         text=True,
         timeout=600,
-        env={**os.environ, "PATH": paths, "COLUMNS": "100", "HOME": str(workplace)},
+        env={**os.environ, "PATH": paths, "COLUMNS": "80", "HOME": str(workplace)},
     )
     assert done.returncode == 0, done.stderr
     if example.expected is not None:
