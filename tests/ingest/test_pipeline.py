@@ -23,6 +23,7 @@ from lmk_integrations import (
     Mark,
     StoreError,
 )
+from lmk_integrations.ingest.identify import identify
 from lmk_integrations.ingest.pipeline import PipelineOptions, run_pipeline
 from lmk_integrations.ingest.sources import ReadOptions
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
@@ -317,7 +318,6 @@ class Source:
 
 CHANGED = DocumentError("it changed while it was read", "changed")
 BAD: dict[str, tuple[Any, str]] = {
-    "surrogate": (Document(Source(["lone \ud800 half"]), id="bad"), "surrogate"),
     "no text at all": (Document(None, id="bad"), "not_text"),  # type: ignore[arg-type]
     "unreadable": (Document(Source(OSError("I/O error")), id="bad"), "unreadable"),
     "changed": (Document(Source(["fine at first"], CHANGED), id="bad"), "changed"),
@@ -346,6 +346,14 @@ def test_a_document_that_fails_does_not_stop_the_others(
     assert report.new == edge_index.count() == 2
     assert report.documents == 3
     assert edge_index.count("bad") == 0
+
+
+def test_text_that_nobody_mended_is_a_failure_of_its_document() -> None:
+    """A caller of the pipeline without the readers' repairs gets a reason, not a codec's error."""
+    for text in ("lone \ud800 half", Source(["lone \ud800", " half"])):
+        with pytest.raises(DocumentError, match="lone surrogate at character") as caught:
+            identify(Document(text, id="bad"), "recipe")
+        assert caught.value.reason == "surrogate"
 
 
 def test_fail_fast_raises_when_what_came_before_is_stored(index: LandmarkIndex) -> None:
