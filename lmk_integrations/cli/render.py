@@ -67,7 +67,14 @@ def print_hits(hits: list[SearchHit]) -> None:
         if len(hit.landmark_scores):
             print(_INDENT + heat_strip(hit.landmark_scores, width - len(_INDENT)))
         text = _safe(hit.passage.text)
-        print(textwrap.fill(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT))
+        wrapped = textwrap.wrap(
+            text,
+            width,
+            initial_indent=_INDENT,
+            subsequent_indent=_INDENT,
+            break_on_hyphens=False,
+        )
+        print("\n".join(wrapped))
         print()
 
 
