@@ -121,7 +121,7 @@ def _common(pages: Sequence[Page]) -> dict[str, Any]:
 def _same(one: Any, other: Any) -> bool:
     try:
         return one is other or bool(one == other)
-    except (TypeError, ValueError):  # arrays compare element by element
+    except Exception:  # arrays compare element by element, others in ways of their own
         return False
 
 

@@ -57,16 +57,24 @@ class Sources:
         self.seen_ids.clear()
         given: set[str] = set()
         with ParserProcess() as parser:
-            for item in join_pages(self._items(self._sources, parser, 0)):
+            for item in join_pages(self._guarded(self._sources, parser, 0)):
                 name = item.name if isinstance(item, Failure) else item.id
-                if isinstance(name, str):
-                    self.seen_ids.add(name)
-                if isinstance(item, Document) and name is not None:
-                    if name in given:
-                        item = _duplicate(name)
-                    else:
-                        given.add(name)
+                if not isinstance(name, str):
+                    yield item  # a document that has no name: the store refuses it
+                    continue
+                self.seen_ids.add(name)
+                if isinstance(item, Document) and name in given:
+                    item = _duplicate(name)
+                elif isinstance(item, Document):
+                    given.add(name)
                 yield item
+
+    def _guarded(self, source: Any, parser: ParserProcess, depth: int) -> Iterator[_Found]:
+        try:
+            yield from self._items(source, parser, depth)
+        except Exception as error:  # one odd item never stops the rest
+            message = f"it cannot be used: {type(error).__name__}: {error}"
+            yield Failure(type(source).__name__, "invalid", message)
 
     def _items(self, source: Any, parser: ParserProcess, depth: int) -> Iterator[_Found]:
         if isinstance(source, str | os.PathLike):
@@ -109,11 +117,7 @@ class Sources:
             except Exception as error:  # what it gave before is kept
                 yield _source_error(kind, error)
                 return
-            try:
-                yield from self._items(item, parser, depth + 1)
-            except Exception as error:  # one odd item never stops the rest
-                message = f"it cannot be used: {type(error).__name__}: {error}"
-                yield Failure(type(item).__name__, "invalid", message)
+            yield from self._guarded(item, parser, depth + 1)
 
     def _path(self, path: Path, parser: ParserProcess) -> Iterator[Document | Failure]:
         try:

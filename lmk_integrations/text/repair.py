@@ -47,8 +47,6 @@ def repair(text: str) -> Repaired:
     paired = len(_PAIR.findall(text))
     lone = len(_SURROGATE.findall(text)) - 2 * paired
     mended = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    if _SURROGATE.search(mended):  # pragma: no cover - guards against a codec of other manners
-        mended = _SURROGATE.sub("", mended)
     return Repaired(mended, paired, lone, nul)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import file_makers as make
@@ -380,24 +381,34 @@ def test_an_exploding_pdf_ends(read, root):
     assert only(read("a.pdf")).text == "text"
 
 
-def test_the_child_is_kept_warm_and_replaced_when_it_dies(root):
-    """One process for many files; one that is gone costs one file."""
+def test_the_child_is_kept_warm(root):
+    """One process for many files, ended with its parent's work; one that died is replaced."""
     make.pdf(root / "a.pdf", ["text"])
     with ParserProcess() as parser:
-        options = ReadOptions()
 
         def read_one():
-            return list(read_file(root / "a.pdf", root=root, options=options, parser=parser))
+            return read_file(root / "a.pdf", root=root, options=ReadOptions(), parser=parser)
 
         only(read_one())
         child = parser._child
         only(read_one())
         assert parser._child is child
         child.kill()
-        assert failed(read_one()).reason == "crashed"
+        child.wait()
         only(read_one())
         last = parser._child
     assert last.poll() is not None
+
+
+def test_a_child_that_dies_over_a_file_costs_that_file(read, root, parser):
+    """As when the system takes its memory."""
+    make.exploding_pdf(root / "bomb.pdf")
+    make.pdf(root / "a.pdf", ["text"])
+    only(read("a.pdf"))
+    timer = threading.Timer(0.3, parser._child.kill)
+    timer.start()
+    assert failed(read("bomb.pdf")).reason == "crashed"
+    assert only(read("a.pdf")).text == "text"
 
 
 def test_the_child_is_light():

@@ -291,6 +291,22 @@ def test_what_cannot_be_ingested_is_named(odd):
     assert items[1].id == "d"
 
 
+def test_a_document_that_breaks_is_a_failure():
+    """Whatever its own code raises."""
+
+    class Broken:
+        metadata: dict = {}  # noqa: RUF012
+        id_ = "x"
+
+        def get_content(self):
+            raise ZeroDivisionError
+
+    for sources in (Broken(), [Broken()]):
+        assert failures(read(sources)) == [("Broken", "invalid", False)]
+    items = read([Document("x", id=["odd"]), Document("x"), Document("y", id="d")])
+    assert items[2].id == "d"
+
+
 def test_an_endless_nesting_ends():
     """A list in itself."""
     loop: list = []

@@ -66,6 +66,8 @@ class ParserProcess:
         self._end()
 
     def _ask(self, request: dict[str, Any], options: ReadOptions) -> dict[str, Any]:
+        if self._child is not None and self._child.poll() is not None:
+            self._end()  # someone ended it while it had nothing to do
         child = self._child or self._start()
         assert child.stdin is not None
         assert child.stdout is not None
@@ -108,6 +110,7 @@ class ParserProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for us: the file in flight is finished
         )
         return self._child
 
