@@ -95,6 +95,14 @@ class Walk:
 
 
 def matches(relative: str, globs: tuple[str, ...]) -> bool:
-    """Whether one of the globs matches a relative path, or its last part."""
+    """Whether one of the globs matches a relative path, or its last part.
+
+    ``*`` crosses folders; ``**/`` at the beginning means any folder, the topmost one too.
+    """
     name = relative.rsplit("/", 1)[-1]
-    return any(fnmatch.fnmatch(relative, g) or fnmatch.fnmatch(name, g) for g in globs)
+    for written in globs:
+        glob = written.rstrip("/")
+        tried = {glob, glob.removeprefix("**/")}
+        if any(fnmatch.fnmatch(text, g) for text in (relative, name) for g in tried):
+            return True
+    return False

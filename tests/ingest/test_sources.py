@@ -89,6 +89,7 @@ def test_hidden_entries_are_left_out(root):
         ({"exclude": ("*.txt",)}, ["docs/Sub2/deep/d.rst", "docs/a.md"]),
         ({"exclude": ("sub",)}, ALL[:3]),
         ({"exclude": ("Sub2/*",)}, ALL[1:]),
+        ({"exclude": ("Sub2/", "**/b.txt", "**/sub/*")}, ["docs/a.md"]),
         ({"include": ("*.txt",), "exclude": ("b.*",)}, ["docs/sub/c.txt"]),
         ({"include": ("c.txt",), "exclude": ("deep",)}, ["docs/sub/c.txt"]),
     ],
