@@ -63,9 +63,18 @@ def test_line_ends_and_later_marks_stay():
     ("encoding", "text"),
     [
         ("latin-1", FRENCH),
+        (
+            "latin-1",
+            "Das ist schön und größer als übliche Straßen. Über den Wolken, muß er sagen.\n",
+        ),
+        ("latin-1", "El niño comió una manzana en la montaña. ¿Cómo está usted? ¡Qué día!\n"),
+        ("latin-1", "Résumé of Müller"),
+        ("cp1252", "He said “hello” – and it’s £5 only. The rest is plain English text.\n"),
         ("cp1252", "“Smart quotes” – and an em—dash; it’s cheap at 5 € in the café.\n"),
         ("cp1252", "naïve"),
         ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy. Dnes je hezké počasí a děti.\n"),
+        ("iso8859_2", "Příliš žluťoučký kůň úpěl ďábelské ódy. Děkuji vám za všechno.\n"),
+        ("cp1250", "Zażółć gęślą jaźń. Święta są już blisko, więc kupiłem prezenty.\n"),
         ("iso8859_2", "Zażółć gęślą jaźń. Dzień dobry, miło cię widzieć w śliczny wieczór.\n"),
         ("cp1251", SAMPLES["russian"]),
         ("koi8_r", SAMPLES["russian"]),
@@ -99,6 +108,13 @@ def test_doubtful_bytes_are_an_error_that_says_what_to_pass():
     """Too short to tell Russian from anything else: not guessed, never replaced."""
     with pytest.raises(DocumentError, match="--encoding") as caught:
         decode("Привет".encode("koi8_r"))
+    assert caught.value.reason == "encoding"
+
+
+def test_noise_is_not_guessed():
+    """Words among bytes that are letters in no language."""
+    with pytest.raises(DocumentError, match="--encoding") as caught:
+        decode(b"some words " + bytes(range(0x80, 0x100)) * 4)
     assert caught.value.reason == "encoding"
 
 

@@ -32,6 +32,29 @@ def test_halves_that_a_nul_parted_are_joined():
     assert repair("\ud83d\0\ude00").text == "😀"
 
 
+def mended_by_hand(text):
+    """Character by character: a first half followed by a second one is a pair."""
+    text = text.replace("\0", "")
+    made, i = "", 0
+    while i < len(text):
+        one, two = text[i], text[i + 1 : i + 2]
+        if "\ud800" <= one <= "\udbff" and "\udc00" <= two <= "\udfff":
+            made += chr(0x10000 + ((ord(one) - 0xD800) << 10) + (ord(two) - 0xDC00))
+            i += 1
+        elif not "\ud800" <= one <= "\udfff":
+            made += one
+        i += 1
+    return made
+
+
+@given(damaged | any_text)
+def test_a_repair_does_no_more_and_counts_all_it_does(text):
+    """The same as by hand, and the counts make up the difference in length."""
+    repaired = repair(text)
+    assert repaired.text == mended_by_hand(text)
+    assert len(text) - len(repaired.text) == sum(repaired.notes.values())
+
+
 @given(damaged | any_text)
 def test_a_repaired_text_can_be_stored_and_stays(text):
     """It is valid Unicode without NUL, and repairing it again changes nothing."""
