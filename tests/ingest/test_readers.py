@@ -524,6 +524,14 @@ def test_json_that_cannot_be_used(read, content, reason):
     assert failed(read("a.json", content)).reason == reason
 
 
+def test_json_that_is_too_large_is_a_failure(read, monkeypatch):
+    """It is our limit, not the user's: nothing is lost in silence."""
+    monkeypatch.setattr("lmk_integrations.ingest.readers.json_file.MAX_BYTES", 10)
+    failure = failed(read("a.json", '{"text": "some text"}'))
+    assert (failure.reason, failure.skipped) == ("too_large", False)
+    assert ".jsonl" in failure.message
+
+
 # -- office ----------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lmk_integrations.errors import DocumentError
 from lmk_integrations.ingest.readers.entries import entry_document, parse_json
 from lmk_integrations.ingest.readers.files import SourceFile, read_unchanged
 from lmk_integrations.ingest.readers.options import ReadOptions
@@ -16,13 +15,15 @@ MAX_BYTES = 128 << 20  # parsed, it takes several times that in memory
 
 
 def read_json(file: SourceFile, options: ReadOptions) -> Iterator[Document | Failure]:
-    """The documents of a file. Raises DocumentError where it is no JSON, or too large."""
+    """The documents of a file. Raises DocumentError where it is no JSON."""
     if (size := file.path.stat().st_size) > MAX_BYTES:
-        raise DocumentError(
+        message = (
             f"{size >> 20:,} MiB of JSON cannot be read at once (at most {MAX_BYTES >> 20}); "
-            "write one object a line, as .jsonl",
-            "too_large",
+            "write one object a line, as .jsonl"
         )
+        # Not skipped, as what is over the user's own max_bytes is: here something is lost.
+        yield Failure(file.doc_id, "too_large", message)
+        return
     data = read_unchanged(file.path, Path.read_bytes)
     text, _ = decode(data, encoding=options.encoding)
     if not text.strip():
