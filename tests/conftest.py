@@ -7,6 +7,7 @@ os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 import ipaddress
+import signal
 import socket
 import sys
 
@@ -38,6 +39,10 @@ def _stay_here(event: str, arguments: tuple) -> None:
     elif event in ("socket.getaddrinfo", "socket.gethostbyname") and not _is_loopback(arguments[0]):
         raise NetworkUsedError(f"a look-up of {arguments[0]}")
 
+
+# A shell starts background jobs with Ctrl-C ignored, and the processes that tests interrupt would
+# inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An audit hook, and not a patched socket.connect: pytest-socket, which langchain-tests brings,
 # puts the original back after each test.
