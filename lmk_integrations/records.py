@@ -51,6 +51,7 @@ class Document:
     source: where the text came from: a path relative to its root, a URL.
     marks: headings and pages known from the file's own structure, ascending by start.
     markup: how further headings are found in the text itself.
+    root: a digest of the folder it was found in; pruning a folder deletes only what came from it.
     notes: what reading did to the text, by name: {"nul_removed": 2, "encoding_guessed": 1}.
     """
 
@@ -62,6 +63,7 @@ class Document:
     marks: tuple[Mark, ...] = ()
     markup: Markup = "plain"
     notes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

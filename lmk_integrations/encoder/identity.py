@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,9 +102,28 @@ def config_digest(directory: Path) -> str:
     return digest_of({key: value for key, value in config.items() if key not in _VOLATILE})
 
 
-def tokenizer_digest(tokenizer_json: str, frame: dict[str, Any]) -> str:
-    """Digest of the tokenizer (its padding and truncation apart) and of the special tokens used."""
-    description = json.loads(tokenizer_json)
-    description.pop("padding", None)
-    description.pop("truncation", None)
-    return digest_of([description, frame])
+# What normalisers and pre-tokenisers treat differently: case, accents, widths, white space,
+# digits, punctuation, scripts, emoji, control characters, the spelling of special tokens.
+_PROBES = (
+    "The Quick brown fox can't JUMP over 12,345.67 lazy dogs' e-mail addresses; isn't it? yes!",
+    "  two  spaces\tand\n\nlines \r\n tail ",
+    "Café naïve Ångström straße İstanbul e\u0301 ﬁn ＡＢ ½ ①",
+    "四世同堂。こんにちは 한국어 สวัสดี Привет שלום مرحبا नमस्ते",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f600 — “quoted” … \u00ad\u200b\x07",
+    "[SEP] </s> <|endoftext|>",
+    "def f(x_1): return {'a': x_1 ** 2}  # https://example.org/a?b=c&d=%20",
+)
+
+
+def tokenizer_digest(
+    tokenizer_json: str, encode: Callable[[str], Iterable[Any]], frame: dict[str, Any]
+) -> str:
+    """Digest of what the tokenizer does: its vocabulary, its ids for probe texts, the frame.
+
+    Not of how it is written down: libraries write the same tokenizer differently from one
+    version to the next, and a collection must open after an upgrade.
+    """
+    model = json.loads(tokenizer_json)["model"]
+    merges = [m if isinstance(m, str) else " ".join(m) for m in model.get("merges") or ()]
+    ids = [[int(token) for token in encode(probe)] for probe in _PROBES]
+    return digest_of([model.get("type"), model.get("vocab"), merges, ids, frame])

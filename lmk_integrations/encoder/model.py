@@ -77,7 +77,9 @@ class OpenModel:
         return Space(
             weights=weights_digest(directories),
             architecture=config_digest(self._files.transformer),
-            tokenizer=tokenizer_digest(self.tokenizer.to_str(), frame),
+            tokenizer=tokenizer_digest(
+                self.tokenizer.to_str(), lambda text: self.tokenizer.encode(text).ids, frame
+            ),
             pooling=self.pooling,
             dim=self.dim,
             normalize=self.settings.normalize,

@@ -34,7 +34,7 @@ class EmptySink:
         """None."""
         return 0
 
-    def doc_ids(self, prefix: str = "") -> Iterator[str]:
+    def doc_ids(self, prefix: str = "", root: str | None = None) -> Iterator[str]:
         """None."""
         return iter(())
 

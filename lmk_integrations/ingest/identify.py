@@ -45,7 +45,8 @@ def identify(document: Document, recipe: str) -> tuple[Version, Facts]:
         None if value is None else clean_text(str(value))
         for value in (document.title, document.source)
     )
-    facts = Facts(title, source, metadata, metadata_hash(metadata, title, source), n_bytes)
+    digest_of_facts = metadata_hash(metadata, title, source, document.root)
+    facts = Facts(title, source, metadata, digest_of_facts, n_bytes, document.root)
     return Version(doc_id, digest, recipe), facts
 
 

@@ -34,9 +34,12 @@ def content_hash(pieces: Iterable[str], structure: Any = None) -> str:
     return digest.hexdigest()[:32]
 
 
-def metadata_hash(metadata: Mapping[str, Any], title: str | None, source: str | None) -> str:
-    """Digest of what is shown with a document but does not change its vectors."""
-    return hashlib.sha256(_canonical([dict(metadata), title, source])).hexdigest()[:32]
+def metadata_hash(
+    metadata: Mapping[str, Any], title: str | None, source: str | None, root: str | None = None
+) -> str:
+    """Digest of what is kept with a document but does not change its vectors."""
+    facts = [dict(metadata), title, source, root]
+    return hashlib.sha256(_canonical(facts)).hexdigest()[:32]
 
 
 def recipe_id(fingerprint: str, section_tokens: int, reader: str, bm25: Mapping[str, Any]) -> str:

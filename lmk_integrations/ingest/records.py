@@ -29,6 +29,7 @@ class Facts:
     """What is shown with a document and its sections.
 
     metadata: JSON values, see `json_metadata`. n_bytes: about what they weigh as JSON.
+    root: which folder it was found in, see `Document.root`; kept in the head, not shown.
     """
 
     title: str | None
@@ -36,6 +37,7 @@ class Facts:
     metadata: Mapping[str, Any]
     metadata_hash: str
     n_bytes: int = 0
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +151,6 @@ class Sink(Protocol):
         """Delete documents with all their sections. Returns how many of them had a head."""
         ...
 
-    def doc_ids(self, prefix: str = "") -> Iterator[str]:
-        """The ids of all stored documents whose id begins with a prefix."""
+    def doc_ids(self, prefix: str = "", root: str | None = None) -> Iterator[str]:
+        """The ids of stored documents that begin with a prefix; of one folder where given."""
         ...

@@ -11,7 +11,7 @@ from typing import Any
 from lmk_integrations.ingest.frameworks import Page, as_page, join_pages
 from lmk_integrations.ingest.mend import mended
 from lmk_integrations.ingest.readers import ParserProcess, ReadOptions, SourceFile, read_source
-from lmk_integrations.ingest.readers.files import root_name, spelled
+from lmk_integrations.ingest.readers.files import root_key, root_name, spelled
 from lmk_integrations.ingest.walk import Walk
 from lmk_integrations.records import Document, Failure
 
@@ -41,6 +41,7 @@ class Sources:
         self._sources = sources
         self._options = options or ReadOptions()
         self._roots: dict[str, bool] = {}  # whether the walk of all folders of a name was complete
+        self._folders: set[tuple[str, str]] = set()
         self._files: dict[str, Path] = {}  # by document id
         self._n_origins = 0
         self.seen_ids: set[str] = set()
@@ -50,9 +51,15 @@ class Sources:
         """Names of the folders of which every file was seen."""
         return tuple(name for name, complete in self._roots.items() if complete)
 
+    @property
+    def complete_folders(self) -> tuple[tuple[str, str], ...]:
+        """The same folders, each with what tells it from others of its name (`root_key`)."""
+        return tuple((n, key) for n, key in sorted(self._folders) if self._roots[n])
+
     def documents(self) -> Iterator[Document | Failure]:
         """The documents in order; what cannot be read is a Failure in its place."""
         self._roots.clear()
+        self._folders.clear()
         self._files.clear()
         self.seen_ids.clear()
         given: set[str] = set()
@@ -144,6 +151,7 @@ class Sources:
         name = root_name(root)
         unfinished = not self._roots.get(name, True)
         self._roots[name] = False
+        self._folders.add((name, root_key(root)))
         for entry in walk:
             if isinstance(entry, Failure):
                 yield entry

@@ -158,8 +158,8 @@ class LandmarkIndex:
     def _prune(self, reading: Sources, sink: Sink) -> int:
         doomed = [
             doc_id
-            for root in reading.complete_roots
-            for doc_id in gone(sink.doc_ids(f"{root}/"), reading.seen_ids)
+            for name, root in reading.complete_folders
+            for doc_id in gone(sink.doc_ids(f"{name}/", root), reading.seen_ids)
         ]
         return sum(sink.delete(doomed[i : i + 64]) for i in range(0, len(doomed), 64))
 

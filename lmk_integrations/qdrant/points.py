@@ -116,7 +116,7 @@ def head_payload(version: Version, facts: Facts, own: Mapping[str, Any]) -> dict
         "metadata": known,
         "doc_id": version.doc_id,
         **_node(head_id(version.doc_id), version, known, "", (None, None)),
-        RECORD: {**own, "title": facts.title, "source": facts.source},
+        RECORD: {**own, "title": facts.title, "source": facts.source, "root": facts.root},
     }
 
 

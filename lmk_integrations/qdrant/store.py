@@ -135,12 +135,12 @@ class QdrantSink:
         self._delete(models.FilterSelector(filter=models.Filter(must=[_of(doc_ids)])))
         return len(known)
 
-    def doc_ids(self, prefix: str = "") -> Iterator[str]:
-        """The ids of all stored documents whose id begins with a prefix."""
-        for record in self._scroll(only("head"), payload=[f"{RECORD}.doc_id"]):
-            doc_id = str((record.payload or {})[RECORD]["doc_id"])
-            if doc_id.startswith(prefix):
-                yield doc_id
+    def doc_ids(self, prefix: str = "", root: str | None = None) -> Iterator[str]:
+        """The ids of stored documents that begin with a prefix; of one folder where given."""
+        for record in self._scroll(only("head"), payload=[f"{RECORD}.doc_id", f"{RECORD}.root"]):
+            own = (record.payload or {})[RECORD]
+            if own["doc_id"].startswith(prefix) and root in (None, own.get("root")):
+                yield str(own["doc_id"])
 
     # -- inside ----------------------------------------------------------------------------
 

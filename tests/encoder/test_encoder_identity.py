@@ -155,6 +155,33 @@ def test_another_vocabulary_changes_the_space(base, copy):
     assert LMKEncoder(copy).space != base.space
 
 
+def test_another_normaliser_changes_the_space(base, copy):
+    """The same vocabulary over text that keeps its case gives other tokens."""
+
+    def keep_case(settings):
+        assert settings["do_lower_case"]
+        settings["do_lower_case"] = False
+
+    edit(copy / "tokenizer_config.json", keep_case)
+    assert LMKEncoder(copy).space != base.space
+
+
+def test_the_spelling_of_a_tokenizer_is_not_the_space(tiny, tmp_path):
+    """Merges as "a b" or as ["a", "b"], entries in another order: versions differ in that."""
+    copy = shutil.copytree(tiny("roberta"), tmp_path / "model")
+    before = LMKEncoder(copy).space
+
+    def respell(tokenizer):
+        merges = tokenizer["model"]["merges"]
+        assert merges
+        pairs = isinstance(merges[0], list)
+        tokenizer["model"]["merges"] = [" ".join(m) if pairs else m.split(" ") for m in merges]
+        tokenizer["model"] = dict(reversed(tokenizer["model"].items()))
+
+    edit(copy / "tokenizer.json", respell)
+    assert LMKEncoder(copy).space == before
+
+
 def test_padding_and_truncation_do_not_change_the_space(base, copy):
     """What the tokenizer bakes in is switched off, so it is no part of the space either."""
 

@@ -627,6 +627,27 @@ def test_prune_removes_what_is_gone_from_this_folder(
     assert ids == {"one/b.txt", "one/c.txt", "one two/a.txt", "free"}
 
 
+def test_prune_tells_folders_of_one_name_apart(edge_index: LandmarkIndex, tmp_path: Path) -> None:
+    """Pruning /a/docs keeps what came from /b/docs; a folder that moved is known again."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    here = write(tmp_path / "a" / "docs", x="Text of x.", y="Text of y.")
+    there = write(tmp_path / "b" / "docs", z="Text of z.")
+    edge_index.ingest([here])
+    edge_index.ingest([there])
+    (here / "y.txt").unlink()
+    assert edge_index.ingest([here], prune=True).pruned == 1
+    ids = {payload["doc_id"] for payload, _ in dump(edge_index.client).values()}
+    assert ids == {"docs/x.txt", "docs/z.txt"}
+    moved = here.rename(tmp_path / "docs")
+    report = edge_index.ingest([moved])
+    assert (report.relabelled, report.tokens_encoded) == (1, 0)
+    (moved / "x.txt").unlink()
+    assert edge_index.ingest([moved], prune=True).pruned == 1
+    ids = {payload["doc_id"] for payload, _ in dump(edge_index.client).values()}
+    assert ids == {"docs/z.txt"}
+
+
 def test_prune_keeps_what_was_not_looked_for(edge_index: LandmarkIndex, tmp_path: Path) -> None:
     """A document that include or exclude leaves out of the walk is not gone."""
     folder = write(tmp_path / "one", a="Text of a.", b="Text of b.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,17 +18,21 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file and what it is called: doc_id with its root's name, source relative to its root."""
+    """A file and what it is called: doc_id with its root's name, source relative to its root.
+
+    root: which folder that is, see `root_key`.
+    """
 
     path: Path
     doc_id: str
     source: str
+    root: str
 
     @classmethod
     def below(cls, path: Path, root: Path) -> SourceFile:
         """Name a file below a folder: root name + "/" + relative path."""
         source = spelled(path.relative_to(root).as_posix())
-        return cls(path, f"{root_name(root)}/{source}", source)
+        return cls(path, f"{root_name(root)}/{source}", source, root_key(root))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,11 @@ class Signature:
 def root_name(root: Path) -> str:
     """The name that the ids of a folder's documents begin with."""
     return spelled(root.resolve().name) or "root"
+
+
+def root_key(root: Path) -> str:
+    """Tells folders of one name apart, without telling where they lie."""
+    return hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
 
 
 def spelled(name: str) -> str:

@@ -74,4 +74,5 @@ def finish(
         marks=tuple(marks),
         markup=markup,
         notes=dict(counts),
+        root=file.root,
     )

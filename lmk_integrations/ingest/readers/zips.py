@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 
 from lmk_integrations.errors import DocumentError
 
@@ -34,15 +35,8 @@ def check_zip(path: str) -> None:
         if isinstance(error, DocumentError):
             raise
         raise DocumentError(f"it is not a readable Office file: {error}", "corrupt") from None
-    except zlib_error() as error:
+    except zlib.error as error:
         raise DocumentError(f"it is damaged: {error}", "corrupt") from None
-
-
-def zlib_error() -> type[Exception]:
-    """The error of damaged compressed data."""
-    import zlib
-
-    return zlib.error
 
 
 def _size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, before: int) -> int:

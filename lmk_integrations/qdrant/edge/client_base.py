@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import qdrant_edge as qe
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from lmk_integrations.qdrant.edge.shards import EdgeStore
 
 
-class ClientBase:
+class ClientBase(ABC):
     """Access to the open store."""
 
     @property
+    @abstractmethod
     def _store(self) -> EdgeStore:
         """The open store. Raises StoreError once this client is closed."""
-        raise NotImplementedError
 
     def _collection(self, name: str) -> EdgeCollection:
         return self._store.collection(name)
