@@ -19,12 +19,15 @@ RANKS = {
     "core": 1,
     "text": 2,
     "encoder": 3,
+    "sentence_transformers": 4,
     "_adapters": 4,
     "ingest": 4,
     "qdrant": 5,
     "langchain": 6,
     "llama_index": 6,
-    "cli": 7,
+    "evaluation": 6,
+    "training": 7,
+    "cli": 8,
 }
 PURE = {"collections", "dataclasses", "itertools", "math", "typing", "__future__", "numpy"}
 READS_ENVIRONMENT = {"cli", "qdrant/connect.py"}
