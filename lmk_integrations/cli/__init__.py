@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from lmk_integrations import __version__
+from lmk_integrations.cli.eval_args import add_eval
 
 DEFAULT_LOCATION = "./.lmk"
 _EXIT_CODES = (
@@ -40,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     _search(commands)
     _delete(commands)
     _info(commands)
+    add_eval(commands, _EXIT_CODES)
     return parser
 
 

@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         "search": _search,
         "delete": _delete,
         "info": _info,
+        "eval": _eval,
     }
     for stream in (sys.stdout, sys.stderr):
         # A file name or a text that this terminal cannot show must not end the command.
@@ -177,6 +178,12 @@ def _info(arguments: argparse.Namespace) -> int:
     else:
         print_info(found, arguments.location)
     return EXIT_OK
+
+
+def _eval(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.eval_run import run_eval  # loads the encoder's libraries
+
+    return run_eval(arguments)
 
 
 @contextmanager

@@ -1,0 +1,172 @@
+"""`lmk eval`: load the sets, evaluate, print a table or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from lmk_integrations.errors import ConfigError
+from lmk_integrations.evaluation import DEFAULT_METHODS, Result, RetrievalSet, evaluate, load_beir
+from lmk_integrations.evaluation.methods import EXPLANATION, parse_method
+
+_COLUMNS = {"ndcg@10": "nDCG@10", "recall@10": "R@10", "recall@100": "R@100", "mrr@10": "MRR@10"}
+
+
+def run_eval(arguments: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
+    if arguments.methods == "help":
+        print(EXPLANATION, end="")
+        return 0
+    methods = _names(arguments.methods)
+    granularity = _granularity(arguments.granularity)
+    for name in methods:  # all is checked before anything is encoded
+        parse_method(name, granularity)
+    if not arguments.datasets:
+        raise ConfigError("name at least one DATASET, a folder in BEIR's layout; see lmk eval -h")
+    sets = [load_beir(folder) for folder in arguments.datasets]
+    chosen = [found.select(arguments.half, arguments.queries) for found in sets]
+    results: list[Result] = []
+    for dataset in sets:
+        with EvalProgress(dataset.name) as progress:
+            results += evaluate(
+                dataset,
+                methods,
+                model=arguments.model,
+                base=arguments.base,
+                device=arguments.device,
+                half=arguments.half,
+                queries=arguments.queries,
+                granularity=granularity,
+                titles=arguments.titles,
+                seed=arguments.seed,
+                progress=progress.update,
+            )
+    if arguments.json:
+        found = [result.to_dict() for result in results]
+        facts = [_facts(dataset) for dataset in chosen]
+        print(
+            json.dumps({"type": "result", "command": "eval", "datasets": facts, "results": found})
+        )
+    else:
+        print_table(results, methods)
+        print()
+        for dataset in chosen:
+            print(_sentence(dataset))
+    return 0
+
+
+class EvalProgress:
+    """Documents done, rate and time left of each step: on stderr, where a person is looking."""
+
+    def __init__(self, dataset: str) -> None:
+        self._dataset = dataset
+        self._step = ""
+        self._bar: Any = None
+
+    def __enter__(self) -> EvalProgress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def update(self, step: str, done: int, total: int) -> None:
+        """Show where a step stands."""
+        if step != self._step:
+            self._close()
+            self._step = step
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=total,
+                desc=f"{self._dataset} {step}",
+                unit=" documents",
+                disable=not sys.stderr.isatty(),
+                file=sys.stderr,
+                dynamic_ncols=True,
+                leave=False,
+            )
+        self._bar.update(done - self._bar.n)
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def print_table(results: Sequence[Result], methods: Sequence[str]) -> None:
+    """One row a method, four columns a set, as Markdown."""
+    datasets = list(dict.fromkeys(result.dataset for result in results))
+    found = {(result.dataset, result.method): result for result in results}
+    head = ["method"] + [f"{name} {title}" for name in datasets for title in _COLUMNS.values()]
+    rows = [
+        [method, *(cell for name in datasets for cell in _cells(found[name, method]))]
+        for method in methods
+    ]
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    for number, row in enumerate([head, *rows]):
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print(f"| {' | '.join(cells)} |")
+        if number == 0:
+            rule = ["-" * widths[0]] + ["-" * (width - 1) + ":" for width in widths[1:]]
+            print(f"| {' | '.join(rule)} |")
+
+
+def _cells(result: Result) -> list[str]:
+    cells = []
+    for name in _COLUMNS:
+        figure = result.metrics[name]
+        cell = f"{100 * figure.mean:.1f}"
+        if name == "ndcg@10":
+            cell += f" ± {50 * (figure.high - figure.low):.1f}"
+        cells.append(cell)
+    return cells
+
+
+def _names(text: str | None) -> list[str]:
+    if text is None:
+        return list(DEFAULT_METHODS)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--methods names none; '--methods help' lists them")
+    return names
+
+
+def _granularity(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def _facts(dataset: RetrievalSet) -> dict[str, Any]:
+    return {
+        "dataset": dataset.name,
+        "n_documents": len(dataset.doc_ids),
+        "n_queries": len(dataset.query_ids),
+        "unjudged_queries": dataset.unjudged,
+        "unknown_documents": dataset.unknown_documents,
+        "unknown_queries": dataset.unknown_queries,
+    }
+
+
+def _sentence(dataset: RetrievalSet) -> str:
+    left_out = [
+        f"{count:,} {what}"
+        for count, what in (
+            (dataset.unjudged, "queries without a judgement"),
+            (dataset.unknown_documents, "judgements of unknown documents"),
+            (dataset.unknown_queries, "judgements of unknown queries"),
+        )
+        if count
+    ]
+    return (
+        f"{dataset.name}: {len(dataset.query_ids):,} queries, {len(dataset.doc_ids):,} documents"
+        + (f"; left out: {', '.join(left_out)}" if left_out else "")
+    )
