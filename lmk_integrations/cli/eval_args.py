@@ -51,6 +51,11 @@ def add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser], epil
         "--titles", action="store_true", help="put each document's title before its text"
     )
     parser.add_argument(
+        "--against",
+        metavar="METHOD",
+        help="add how much each method's nDCG@10 exceeds this one's, query by query",
+    )
+    parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the intervals (default: 0)"
     )
     parser.add_argument("--json", action="store_true", help="print results as JSON")

@@ -47,6 +47,8 @@ def per_query(
 
     qrels: by query id, the grade of each document that answers it; nDCG's gain is the grade.
     rankings: by query id, at most DEPTH document ids, best first.
+
+    ranx compiles itself at its first use on a machine, which takes about a minute, once.
     """
     ranx = require("ranx", extra="bench")
     judged = ranx.Qrels({query_id: dict(qrels[query_id]) for query_id in rankings})

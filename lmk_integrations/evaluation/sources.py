@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -57,15 +58,23 @@ class Encoders:
         return self._open(self._base, None, None)
 
     def resolve(self, source: Source) -> Source:
-        """The same source with the model's own granularity in place of None."""
-        if source.size is not None or source.kind not in ("landmarks", "raw-landmarks"):
-            return source
-        return Source(source.kind, self.of(source).granularity)
+        """The same source with the model's own granularity in place of None.
+
+        Raises ConfigError or ModelError where its encoder cannot be had. No weights are read.
+        """
+        encoder = self.of(source)
+        if source.size is None and source.kind in ("landmarks", "raw-landmarks"):
+            return Source(source.kind, encoder.granularity)
+        return source
 
     def _opened(
         self, model: str | Path | None, pooling: str | None, granularity: int | str | None
     ) -> LMKEncoder:
-        return LMKEncoder(model, pooling=pooling, granularity=granularity, device=self._device)
+        with warnings.catch_warnings():
+            if pooling == "lmk" and model == self._base:
+                # What the warning tells is what the figures of this source are there to show.
+                warnings.filterwarnings("ignore", message=".* not trained for landmarks")
+            return LMKEncoder(model, pooling=pooling, granularity=granularity, device=self._device)
 
 
 def iter_vectors(
@@ -73,9 +82,8 @@ def iter_vectors(
 ) -> Iterator[DocumentVectors]:
     """The vectors of each text, in order."""
     if source.kind == "own":
-        frame = len(encoder.model.tokenizer.prefix) + len(encoder.model.tokenizer.suffix)
-        most = min(OWN_TOKENS, encoder.max_tokens) - frame
-        starts = (cut_tokens(encoder, text, most)[0] for text in texts)
+        room = _room(encoder)
+        starts = (cut_tokens(encoder, text, room)[0] for text in texts)
         for encoding in encoder.iter_landmarks(starts, cancelled=cancelled):
             yield DocumentVectors(encoding.vector, encoding.vector[None])
     elif source.kind == "chunks":
@@ -95,6 +103,14 @@ def cut_tokens(encoder: LMKEncoder, text: str, tokens: int) -> list[str]:
     bounds = chunk_bounds(len(read.ids), tokens)
     spans = landmark_spans(token_boundaries(read.offsets), bounds)
     return [text[start:end] for start, end in spans.tolist()]
+
+
+def _room(encoder: LMKEncoder) -> int:
+    """Tokens of a text that `own` reads: what special tokens and a prompt leave of the window."""
+    tokenizer = encoder.model.tokenizer
+    around = len(tokenizer.prefix) + len(tokenizer.suffix)
+    around += len(tokenizer.encode(encoder.document_prompt).ids)
+    return max(1, min(OWN_TOKENS, encoder.max_tokens) - around)
 
 
 def _chunk_vectors(
