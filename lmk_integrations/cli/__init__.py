@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from lmk_integrations import __version__
 from lmk_integrations.cli.eval_args import add_eval
+from lmk_integrations.cli.train_args import add_mine, add_train
 
 DEFAULT_LOCATION = "./.lmk"
 _EXIT_CODES = (
@@ -42,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     _delete(commands)
     _info(commands)
     add_eval(commands, _EXIT_CODES)
+    add_train(commands, _EXIT_CODES)
+    add_mine(commands, _EXIT_CODES)
     return parser
 
 

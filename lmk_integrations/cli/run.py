@@ -36,6 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
         "delete": _delete,
         "info": _info,
         "eval": _eval,
+        "train": _train,
+        "mine": _mine,
     }
     for stream in (sys.stdout, sys.stderr):
         # A file name or a text that this terminal cannot show must not end the command.
@@ -184,6 +186,19 @@ def _eval(arguments: argparse.Namespace) -> int:
     from lmk_integrations.cli.eval_run import run_eval  # loads the encoder's libraries
 
     return run_eval(arguments)
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.train_run import run_train
+
+    with _stop_on_interrupt() as stop:
+        return run_train(arguments, stop)
+
+
+def _mine(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.train_run import run_mine
+
+    return run_mine(arguments)
 
 
 @contextmanager

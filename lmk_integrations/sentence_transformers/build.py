@@ -15,7 +15,7 @@ from sentence_transformers.base.modules import Dense, Module, Normalize
 from torch import Tensor, nn
 
 from lmk_integrations.encoder import LMKEncoder
-from lmk_integrations.encoder.backends.torch import _DTYPES, _OFFSET_POSITIONS, _load
+from lmk_integrations.encoder.backends.torch import DTYPES, load_transformer, offset_positions
 from lmk_integrations.encoder.dense import load_dense
 from lmk_integrations.encoder.model_files import DenseFiles, read_model_files
 from lmk_integrations.encoder.model_write import SavedSettings, write_settings
@@ -115,12 +115,11 @@ def to_sentence_transformer(
 
     Raises ConfigError where a granularity does not fit the encoder's window.
     """
-    check_choice("dtype", dtype, tuple(_DTYPES))
+    check_choice("dtype", dtype, tuple(DTYPES))
     opened = encoder.model
     files = read_model_files(encoder.directory)
-    model, config = _load(files.transformer, _DTYPES[dtype])
+    model, config = load_transformer(files.transformer, DTYPES[dtype])
     _, positions = position_limit(files.transformer)
-    offset = config.model_type in _OFFSET_POSITIONS
     transformer = LandmarkTransformer(
         model,
         opened.tokenizer,
@@ -133,7 +132,7 @@ def to_sentence_transformer(
         ),
         most_positions=positions,
         pad_id=opened.tokenizer.pad_id,
-        positions_from=int(config.pad_token_id or 0) + 1 if offset else None,
+        positions_from=offset_positions(config),
         token_budget=encoder.settings.token_budget,
         lower_case=files.lower_case,
     )

@@ -13,7 +13,7 @@ from sentence_transformers.base.modules import InputModule
 from torch import Tensor
 
 from lmk_integrations.core.batching import token_budget_batches
-from lmk_integrations.encoder.backends.torch import _quiet
+from lmk_integrations.encoder.backends.torch import quiet
 from lmk_integrations.encoder.model_write import copy_tokenizer
 from lmk_integrations.encoder.plan import Layout
 from lmk_integrations.encoder.settings import check_range
@@ -156,7 +156,7 @@ class LandmarkTransformer(InputModule):
         weights = {
             name: tensor for name, tensor in self.model.state_dict().items() if _POOLER not in name
         }
-        with _quiet():
+        with quiet():
             self.model.save_pretrained(output_path, state_dict=weights)
         copy_tokenizer(self._directory, Path(output_path))
 

@@ -106,10 +106,10 @@ def _weights(model: Any, dtype: SavedDtype) -> dict[str, Any]:
 
 def _write_weights(model: Any, weights: dict[str, Any], dtype: str, out: Path) -> None:
     """config.json and model.safetensors, by transformers itself, which may rename tensors."""
-    from lmk_integrations.encoder.backends.torch import _quiet
+    from lmk_integrations.encoder.backends.torch import quiet
 
     config = copy.deepcopy(model.config)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".saving-") as folder, _quiet():
+    with tempfile.TemporaryDirectory(dir=out, prefix=".saving-") as folder, quiet():
         model.save_pretrained(folder, state_dict=weights, max_shard_size="1000GB")
         written = Path(folder)
         # save_pretrained notes the dtype in memory; stored is another.
