@@ -11,15 +11,14 @@ from io import StringIO
 from types import TracebackType
 from typing import Any
 
-from lmk_integrations._extras import require
 from lmk_integrations.encoder import LMKEncoder
 from lmk_integrations.training.data import TrainingData, read_training_data
+from lmk_integrations.training.settings import require_training
 
 
 def run_train(arguments: argparse.Namespace, stop: threading.Event) -> int:
     """Run the command; returns the exit code. stop: set by the first Ctrl-C."""
-    for module in ("sentence_transformers", "accelerate", "datasets"):
-        require(module, extra="train")
+    require_training()
     from lmk_integrations.training.contrastive import train
     from lmk_integrations.training.settings import TrainSettings
 
@@ -79,8 +78,7 @@ def run_train(arguments: argparse.Namespace, stop: threading.Event) -> int:
 
 def run_mine(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
-    for module in ("sentence_transformers", "datasets"):
-        require(module, extra="train")
+    require_training()
     from lmk_integrations.training.mine import MineSettings, mine
 
     settings = MineSettings(
@@ -150,5 +148,5 @@ class TrainBar:
         minutes, seconds = divmod(round(progress.seconds_left), 60)
         hours, minutes = divmod(minutes, 60)
         left = f"{hours}:{minutes:02}:{seconds:02} left"
-        self._bar.set_postfix_str(f"loss {progress.loss:.4f}, {left}", refresh=False)
-        self._bar.update(progress.step - self._bar.n)
+        self._bar.n = progress.step
+        self._bar.set_postfix_str(f"loss {progress.loss:.4f}, {left}")

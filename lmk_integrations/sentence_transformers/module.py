@@ -103,13 +103,23 @@ class LandmarkTransformer(InputModule):
         return int(self.model.config.hidden_size)
 
     def preprocess(
-        self, inputs: Sequence[Any], prompt: str | None = None, **_: Any
+        self,
+        inputs: Sequence[Any],
+        prompt: str | None = None,
+        *,
+        training: bool | None = None,
+        **_: Any,
     ) -> dict[str, Tensor | Any]:
-        """Texts -> features. The prompt stands at the start of every window."""
+        """Texts -> features. The prompt stands at the start of every window.
+
+        training: whether the training layout holds; None asks the module's mode. A trainer that
+        fetches batches ahead passes it: one may be fetched while an evaluation has switched the
+        mode.
+        """
         layout = replace(self.layout, prompt=prompt or "")
         granularities = None
         most_tokens = None
-        if self.training:
+        if self.training if training is None else training:
             most_tokens = self.training_layout.text_tokens
             choices = self.training_layout.granularities
             if choices:

@@ -25,6 +25,7 @@ from lmk_integrations.training.settings import (
     DEFAULT_GRANULARITIES,
     MOST_DEFAULT_NEGATIVES,
     TrainSettings,
+    require_training,
 )
 
 log = logging.getLogger(__name__)
@@ -71,14 +72,13 @@ def train(
     Raises ConfigError where the settings, the model and the data do not go together or ``out``
     holds something already, MissingExtraError without sentence-transformers, accelerate, datasets.
     """
-    for module in ("sentence_transformers", "accelerate", "datasets"):
-        require(module, extra="train")
+    require_training()
     settings = settings or TrainSettings()
     out = Path(out)
     checkpoints = Checkpoints(out, _identity(base, data, settings))
     if (done := checkpoints.finished(resume=resume)) is not None:
-        losses = tuple((int(step), float(loss)) for step, loss in done.pop("losses"))
-        return TrainReport(**done, losses=losses)
+        losses = tuple((int(step), float(loss)) for step, loss in done["losses"])
+        return TrainReport(**{**done, "out": str(out), "losses": losses})
     negatives = _count_negatives(data, settings)
     columns = _columns(data, settings, negatives)
     from lmk_integrations.training.trainer import build_trainer  # needs the extra
@@ -106,7 +106,7 @@ def train(
     )
     if not watcher.stopped:
         _write_model(trainer.model, base, data, settings, out, report)
-        checkpoints.finish(asdict(report))
+        checkpoints.finish({**asdict(report), "out": out.resolve().name})
     return report
 
 
@@ -209,7 +209,15 @@ def _identity(
 ) -> dict[str, Any]:
     """What must be the same for a training to be resumed."""
     options = {name: value for name, value in settings.to_dict().items() if name not in _FREE}
-    return {**options, "base": None if base is None else str(base), "data": data.digest}
+    return {**options, "base": _name(base), "data": data.digest}
+
+
+def _name(base: str | Path | None) -> str:
+    """What goes into files that people publish: no path of this machine."""
+    if base is None:
+        return "the shipped model"
+    path = Path(base).expanduser()
+    return path.resolve().name if path.is_dir() else str(base)
 
 
 def _write_model(
@@ -223,15 +231,29 @@ def _write_model(
     """The model and its card."""
     model.eval()
     model.save_pretrained(str(out), create_model_card=False)
-    name = "the shipped model" if base is None else Path(base).name
     first, last = report.losses[0][1], report.losses[-1][1]
     card = ModelCard(
         name=out.resolve().name,
-        base=name,
+        base=_name(base),
         summary=f"A text encoder with {settings.pooling} pooling, trained contrastively with "
         f"in-batch negatives and {report.negatives} hard negatives per query by `lmk train`.",
         data=[f"{data.name}: {report.examples:,} examples"],
-        settings={key: value for key, value in settings.to_dict().items() if value is not None},
+        settings=_shown(model, settings),
         figures={"steps": report.steps, "first loss": first, "last loss": last},
     )
     (out / "README.md").write_text(card.render(), encoding="utf-8")
+
+
+def _shown(model: Any, settings: TrainSettings) -> dict[str, Any]:
+    """The settings as they were in the end, without those that played no part."""
+    shown = settings.to_dict()
+    shown["max_tokens"] = model[0].max_seq_length
+    shown["granularities"] = model[0].training_layout.granularities
+    unused = {"steps" if settings.steps is None else "epochs", "save_every", "device"}
+    if settings.teacher_scores is None:
+        unused |= {"teacher_weight", "teacher_temperature"}
+    return {
+        name: value
+        for name, value in shown.items()
+        if name not in unused and value is not None and value != [] and value != ()
+    }

@@ -15,6 +15,7 @@ from lmk_integrations.encoder import LMKEncoder
 from lmk_integrations.encoder.settings import check_range
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.training.data import Example, TrainingData
+from lmk_integrations.training.settings import require_training
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +70,7 @@ def mine(
 
     Raises ConfigError where ``out`` exists, MissingExtraError without sentence-transformers.
     """
-    for module in ("sentence_transformers", "datasets"):
-        require(module, extra="train")
+    require_training()
     settings = settings or MineSettings()
     out = Path(out)
     if out.exists():

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from lmk_integrations._extras import require
 from lmk_integrations.core.pooling import POOLINGS, Pooling
 from lmk_integrations.encoder.settings import check_choice, check_range
 from lmk_integrations.errors import ConfigError
@@ -107,3 +108,10 @@ def check_positive(name: str, value: object) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type, operator]
         raise ConfigError(f"{name}={value!r} must be a number above 0")
+
+
+def require_training() -> None:
+    """Raise MissingExtraError unless everything that the trainer needs is installed."""
+    # In this order: sentence-transformers imports the others where it finds them.
+    for module in ("accelerate", "datasets", "sentence_transformers"):
+        require(module, extra="train")

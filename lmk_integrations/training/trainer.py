@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import torch
 from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer.data_collator import (
+    SentenceTransformerDataCollator,
 )
 from sentence_transformers.sentence_transformer.training_args import BatchSamplers
 from transformers import PrinterCallback
@@ -61,6 +65,9 @@ def build_trainer(
         model=model,
         args=arguments,
         train_dataset=dataset,
+        data_collator=SentenceTransformerDataCollator(
+            preprocess_fn=partial(model.preprocess, training=True), prompts=arguments.prompts
+        ),
         loss=build_loss(model, settings),
         callbacks=[watcher],
     )
