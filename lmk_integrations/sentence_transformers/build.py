@@ -119,6 +119,8 @@ def to_sentence_transformer(
     opened = encoder.model
     files = read_model_files(encoder.directory)
     model, config = load_transformer(files.transformer, DTYPES[dtype])
+    n_embeddings = int(model.get_input_embeddings().weight.shape[0])
+    pad_id = opened.tokenizer.pad_id
     _, positions = position_limit(files.transformer)
     transformer = LandmarkTransformer(
         model,
@@ -131,7 +133,7 @@ def to_sentence_transformer(
             seed=seed,
         ),
         most_positions=positions,
-        pad_id=opened.tokenizer.pad_id,
+        pad_id=pad_id if pad_id < n_embeddings else 0,  # masked in any case
         positions_from=offset_positions(config),
         token_budget=encoder.settings.token_budget,
         lower_case=files.lower_case,
