@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from lmk_integrations import __version__
+from lmk_integrations.cli.adapt_args import add_adapt
 from lmk_integrations.cli.eval_args import add_eval
 from lmk_integrations.cli.train_args import add_mine, add_train
 
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     _delete(commands)
     _info(commands)
     add_eval(commands, _EXIT_CODES)
+    add_adapt(commands, _EXIT_CODES)
     add_train(commands, _EXIT_CODES)
     add_mine(commands, _EXIT_CODES)
     return parser

@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         "delete": _delete,
         "info": _info,
         "eval": _eval,
+        "adapt": _adapt,
         "train": _train,
         "mine": _mine,
     }
@@ -186,6 +187,13 @@ def _eval(arguments: argparse.Namespace) -> int:
     from lmk_integrations.cli.eval_run import run_eval  # loads the encoder's libraries
 
     return run_eval(arguments)
+
+
+def _adapt(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.adapt_run import run_adapt
+
+    with _stop_on_interrupt() as stop:
+        return run_adapt(arguments, stop)
 
 
 def _train(arguments: argparse.Namespace) -> int:

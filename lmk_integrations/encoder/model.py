@@ -22,7 +22,7 @@ from lmk_integrations.encoder.identity import (
     tokenizer_digest,
     weights_digest,
 )
-from lmk_integrations.encoder.locate import DEFAULT_MODEL, locate_model
+from lmk_integrations.encoder.locate import BASE_MODEL, DEFAULT_MODEL, locate_model
 from lmk_integrations.encoder.model_files import read_model_files
 from lmk_integrations.encoder.plan import Layout
 from lmk_integrations.encoder.positions import position_limit
@@ -33,7 +33,7 @@ from lmk_integrations.errors import ConfigError, ModelError
 Floats = NDArray[np.float32]
 
 DEFAULT_GRANULARITY = 32
-_DEFAULT_MODEL_WINDOW = 512  # its position table; the 256 in its settings is how it was trained
+_BASE_MODEL_WINDOW = 512  # its position table; the 256 in its settings is how it was trained
 
 
 class OpenModel:
@@ -50,7 +50,7 @@ class OpenModel:
         self.directory = locate_model(model, local_files_only=settings.local_files_only)
         self._files = read_model_files(self.directory)
         self.tokenizer = Tokenizer(self._files.transformer, lower_case=self._files.lower_case)
-        self._dense: list[Dense] = [load_dense(files) for files in self._files.dense]
+        self.dense: list[Dense] = [load_dense(files) for files in self._files.dense]
         self.pooling: Pooling = settings.pooling or self._files.pooling or "mean"
         self.granularity: int | str = (
             settings.granularity or self._files.granularity or DEFAULT_GRANULARITY
@@ -61,6 +61,11 @@ class OpenModel:
         self.document_prompt = _chosen(settings.document_prompt, self._files.document_prompt)
         self.dim = self._dim()
         self._check()
+
+    @property
+    def transformer(self) -> Path:
+        """Where config.json and the weights lie."""
+        return self._files.transformer
 
     @cached_property
     def space_parts(self) -> Space:
@@ -137,6 +142,12 @@ class OpenModel:
                     )
         return self._loaded
 
+    @property
+    def document_prefix(self) -> tuple[int, ...]:
+        """The ids before a document's first token: special tokens, then the prompt's."""
+        prompt = self.tokenizer.encode(self.document_prompt).ids if self.document_prompt else ()
+        return (*self.tokenizer.prefix, *(int(value) for value in prompt))
+
     def layout(self, prompt: str, section_tokens: int | None) -> Layout:
         """How texts with this prompt are laid out."""
         tokenizer = self.tokenizer
@@ -158,13 +169,13 @@ class OpenModel:
 
     def project(self, rows: Floats) -> Floats:
         """(n, hidden) states -> (n, dim): the model's Dense modules, then the dimensions kept."""
-        for dense in self._dense:
+        for dense in self.dense:
             rows = dense(rows)
         return rows[:, : self.dim]
 
     def _dim(self) -> int:
         full = self._hidden_size
-        for dense, files in zip(self._dense, self._files.dense, strict=True):
+        for dense, files in zip(self.dense, self._files.dense, strict=True):
             if dense.weight.shape[1] != full:
                 raise ModelError(
                     f"the Dense module in {files.directory} takes {dense.weight.shape[1]} "
@@ -184,8 +195,8 @@ class OpenModel:
                     f"max_tokens={asked} exceeds the {positions} positions of {self.name!r}"
                 )
             return asked
-        if self.name == DEFAULT_MODEL:
-            return _DEFAULT_MODEL_WINDOW
+        if self.name == BASE_MODEL:
+            return _BASE_MODEL_WINDOW
         saved = self._files.max_tokens or self.tokenizer.model_max_length
         return min(saved, positions)
 

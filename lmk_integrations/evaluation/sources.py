@@ -16,11 +16,11 @@ from lmk_integrations.core.landmarks import chunk_bounds, landmark_spans, token_
 from lmk_integrations.core.pooling import l2_normalize
 from lmk_integrations.encoder import LMKEncoder
 from lmk_integrations.encoder.encoder import Cancelled
+from lmk_integrations.encoder.locate import BASE_MODEL
 from lmk_integrations.evaluation.methods import Source
 
 Floats = NDArray[np.float32]
 
-DEFAULT_BASE = "all-MiniLM-L6-v2"
 OWN_TOKENS = 256
 """Where `own` cuts a text, special tokens included: the default of LangChain's embeddings."""
 
@@ -43,7 +43,7 @@ class Encoders:
         device: str = "auto",
     ) -> None:
         self._model = model
-        self._base = DEFAULT_BASE if base is None else base
+        self._base = BASE_MODEL if base is None else base
         self._device = device
         self._open = lru_cache(maxsize=1)(self._opened)
 

@@ -29,7 +29,7 @@ _OFFSET_POSITIONS = {
     "xlm-roberta",
     "xlm-roberta-xl",
 }
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _UNUSED_WEIGHTS = ("pooler.", ".pooler.")
 
 
@@ -37,20 +37,15 @@ class TorchBackend:
     """Runs the model in a directory on one device. See `Backend`."""
 
     def __init__(self, directory: Path, *, pad_id: int, device: str, dtype: str) -> None:
-        self._device = _pick_device(device)
+        self._device = pick_device(device)
         self.device = str(self._device)
         self.dtype = _pick_dtype(dtype, self._device)
-        self._model, self.config = _load(directory, _DTYPES[self.dtype])
+        self._model, self.config = load_transformer(directory, DTYPES[self.dtype])
         self._model.to(self._device)
         self._n_embeddings = int(self._model.get_input_embeddings().weight.shape[0])
         self._pad_id = pad_id if pad_id < self._n_embeddings else 0  # masked in any case
-        self._positions_from = self._position_offset()
+        self._positions_from = offset_positions(self.config)
         self.dim = int(self.config.hidden_size)
-
-    def _position_offset(self) -> int | None:
-        if self.config.model_type not in _OFFSET_POSITIONS:
-            return None
-        return int(self.config.pad_token_id or 0) + 1
 
     @torch.inference_mode()
     def rows(self, windows: Sequence[WindowInput]) -> list[Floats]:
@@ -77,6 +72,13 @@ class TorchBackend:
         return _take_rows(states, windows)
 
 
+def offset_positions(config: Any) -> int | None:
+    """The number of a window's first position for models that must be told; None: they know."""
+    if config.model_type not in _OFFSET_POSITIONS:
+        return None
+    return int(config.pad_token_id or 0) + 1
+
+
 def _take_rows(states: torch.Tensor, windows: Sequence[WindowInput]) -> list[Floats]:
     """Mean states of each window's runs, gathered on the device, then moved at once."""
     counts = [len(window.starts) for window in windows]
@@ -101,7 +103,7 @@ def _take_rows(states: torch.Tensor, windows: Sequence[WindowInput]) -> list[Flo
     return np.split(flat, np.cumsum(counts)[:-1])
 
 
-def _load(directory: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+def load_transformer(directory: Path, dtype: torch.dtype) -> tuple[Any, Any]:
     """Open the weights: safetensors only, no code from the directory, nothing left random."""
     from transformers import AutoConfig, AutoModel
 
@@ -110,7 +112,7 @@ def _load(directory: Path, dtype: torch.dtype) -> tuple[Any, Any]:
             f"{directory} holds no .safetensors weights. Pickled weights (.bin, .pt) can run code "
             "and are not opened: convert them with safetensors first"
         )
-    with _quiet():
+    with quiet():
         try:
             config = AutoConfig.from_pretrained(
                 str(directory), trust_remote_code=False, local_files_only=True
@@ -144,7 +146,7 @@ def _load(directory: Path, dtype: torch.dtype) -> tuple[Any, Any]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence transformers' loading reports: what matters of them is checked above."""
     from transformers.utils import logging as hf_logging
 
@@ -160,7 +162,8 @@ def _quiet() -> Iterator[None]:
             hf_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def _pick_device(device: str) -> torch.device:
+def pick_device(device: str) -> torch.device:
+    """The device of a name; "auto" is the best there is. Raises ConfigError for others."""
     if device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -179,12 +182,12 @@ def _pick_dtype(dtype: str, device: torch.device) -> str:
         return dtype
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
-    if device.type == "cpu" and _cpu_multiplies_bfloat16():
+    if device.type == "cpu" and cpu_multiplies_bfloat16():
         return "bfloat16"
     return "float32"
 
 
-def _cpu_multiplies_bfloat16() -> bool:
+def cpu_multiplies_bfloat16() -> bool:
     """Whether the CPU has avx512_bf16 or amx; without them bfloat16 is emulated and slow."""
     tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return any(getattr(torch.cpu, name, bool)() for name in tests)

@@ -1,0 +1,206 @@
+"""`adapt`: it learns, stops and resumes to the same curve, and its output opens as landmarks."""
+
+import json
+import random
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel
+
+from lmk_integrations import LMKEncoder
+from lmk_integrations.cli import main
+from lmk_integrations.encoder.model import OpenModel
+from lmk_integrations.encoder.settings import EncoderSettings
+from lmk_integrations.errors import ConfigError
+from lmk_integrations.training import AdaptSettings, adapt
+from lmk_integrations.training.objective import Objective, StudentLayout
+from lmk_integrations.training.pieces import Piece
+from lmk_integrations.training.teacher import Targets, Teacher
+
+WORDS = "fox dog river landmark harbour query passage heading paragraph chunk quick brown lazy"
+FAST = {"batch": 8, "longest": 220, "context_tokens": 60, "lr": 3e-3, "precision": "float32"}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A folder of a few documents, each with words of its own."""
+    folder = tmp_path_factory.mktemp("text")
+    chooser = random.Random(0)
+    for number in range(12):
+        own = chooser.sample(WORDS.split(), 5)
+        lines = [" ".join(chooser.choices(own, k=9)).capitalize() + "." for _ in range(60)]
+        (folder / f"{number}.txt").write_text(" ".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def opened(directory, pooling):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return OpenModel(directory, EncoderSettings(pooling=pooling, dtype="float32"))
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_adapting_lowers_the_loss_and_opens_as_landmarks(kind, calm, text, tmp_path):
+    """Any architecture: the loss falls, and the vectors come near the base's own."""
+    base = calm(kind)
+    out = tmp_path / "out"
+    report = adapt(base, text, out, AdaptSettings(steps=60, **FAST))
+    losses = [loss for _, loss in report.losses]
+    assert np.mean(losses[-5:]) < 0.6 * np.mean(losses[:5])
+    assert report.steps == 60
+    assert report.tokens > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it was trained for landmarks: no warning
+        adapted = LMKEncoder(out, dtype="float32")
+    assert adapted.pooling == "lmk"
+    texts = [(text / f"{n}.txt").read_text()[:300] for n in range(6)]
+    wanted = LMKEncoder(base, dtype="float32").encode_documents(texts)
+    with pytest.warns(UserWarning, match="lmk adapt"):
+        before = LMKEncoder(base, pooling="lmk", dtype="float32").encode_documents(texts)
+    after = adapted.encode_documents(texts)
+    assert (after * wanted).sum(1).mean() > (before * wanted).sum(1).mean() + 0.1
+    card = (out / "README.md").read_text()
+    assert "lmk adapt" in card
+    assert "last loss" in card
+    assert json.loads((out / "training.json").read_text())["steps"] == 60
+    assert not (out / "checkpoints").exists()
+
+
+def test_a_killed_adaptation_resumes_to_the_same_curve(calm, text, tmp_path):
+    """Stopped after some steps and resumed, every loss and weight is as if never stopped."""
+    settings = AdaptSettings(steps=8, save_every=3, memory=16, **FAST)
+    whole = adapt(calm("bert"), text, tmp_path / "whole", settings)
+    stop = threading.Event()
+
+    def after_five(progress):
+        if progress.step == 5:
+            stop.set()
+
+    out = tmp_path / "cut"
+    cut = adapt(calm("bert"), text, out, settings, on_progress=after_five, stop=stop)
+    assert cut.stopped
+    assert cut.steps == 5
+    assert not (out / "model.safetensors").exists()
+    with pytest.raises(ConfigError, match="was cut short"):
+        adapt(calm("bert"), text, out, settings)
+    other = AdaptSettings(steps=8, save_every=3, memory=16, **{**FAST, "lr": 1e-3})
+    with pytest.raises(ConfigError, match=r"lr=0\.003, not 0\.001"):
+        adapt(calm("bert"), text, out, other, resume=True)
+    resumed = adapt(calm("bert"), text, out, settings, resume=True)
+    assert [step for step, _ in resumed.losses] == list(range(1, 9))
+    assert [loss for _, loss in resumed.losses] == pytest.approx(
+        [loss for _, loss in whole.losses], abs=1e-5
+    )
+    one, two = (AutoModel.from_pretrained(tmp_path / name) for name in ("whole", "cut"))
+    for a, b in zip(one.parameters(), two.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+    assert adapt(calm("bert"), text, out, settings, resume=True).steps == 8  # left as it is
+    with pytest.raises(ConfigError, match="holds a finished training"):
+        adapt(calm("bert"), text, out, settings)
+
+
+def test_the_command_adapts_and_says_so(calm, text, tmp_path, capsys):
+    """`lmk adapt` prints what was done; --json for programs; usage errors exit with 2."""
+    out = tmp_path / "out"
+    arguments = ["adapt", "--base", str(calm("bert")), "--text", str(text), "--out", str(out)]
+    short = ["--batch", "4", "--longest", "64", "--context-tokens", "40"]
+    assert main([*arguments, *short, "--minutes", "0.01", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["type"], result["command"]) == ("result", "adapt")
+    assert result["steps"] >= 1
+    assert LMKEncoder(out).pooling == "lmk"
+    assert main([*arguments, *short, "--steps", "1"]) == 2
+    assert "holds a finished training" in capsys.readouterr().err
+    missing = [*arguments[:-1], str(tmp_path / "new"), "--eval", str(tmp_path), "--steps", "1"]
+    assert main(missing) in (1, 2)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_teacher_is_the_base_with_its_own_pooling(calm):
+    """A slice's vector is what `LMKEncoder` gives for that text; a blend is as defined."""
+    base = opened(calm("bert"), None)
+    words = "the fox and the dog by the river all day long"
+    ids = base.tokenizer.encode(words).ids
+    n = len(ids)
+    piece = Piece(ids, np.array([0, n]))
+    targets = Teacher(base, 60).targets([piece])
+    vector = LMKEncoder(calm("bert"), dtype="float32").encode_documents([words])[0]
+    assert np.allclose(targets.text[0], vector, atol=1e-5)
+    assert np.allclose(targets.chunk[0], vector, atol=1e-5)
+    assert np.allclose(targets.landmark[0], vector, atol=1e-5)
+
+
+def test_the_student_reads_what_the_encoder_reads(calm):
+    """The rows of the objective are the landmark states of `LMKEncoder`, over windows too."""
+    model = opened(calm("bert"), "lmk")
+    words = " ".join(WORDS.split() * 14)
+    ids = model.tokenizer.encode(words).ids
+    bounds = np.append(np.arange(0, len(ids), 32), len(ids))
+    student = AutoModel.from_pretrained(calm("bert"))
+    objective = Objective(student, model, AdaptSettings(steps=1))
+    windows = StudentLayout(model).windows([Piece(ids, bounds)])
+    assert len(windows) > 1
+    with torch.no_grad():
+        rows = objective._rows(windows, len(bounds) - 1).numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder = LMKEncoder(calm("bert"), pooling="lmk", granularity=32, dtype="float32")
+    [found] = encoder.encode_landmarks([words])
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert np.allclose(unit, found.landmarks, atol=1e-4)
+
+
+def test_the_loss_by_hand(calm):
+    """Four terms on two texts of two orthogonal landmarks each, with the sums done by hand."""
+    model = opened(calm("bert"), "lmk")
+    student = AutoModel.from_pretrained(calm("bert"))
+    options = AdaptSettings(
+        steps=1, text_weight=1, landmark_weight=2, find_weight=3, part_weight=4, temperature=1.0
+    )
+    objective = Objective(student, model, options).eval()
+    eye = torch.eye(model.dim)
+    rows = torch.stack([eye[0], eye[1], eye[2], eye[3]])
+    objective._rows = lambda windows, n_rows: rows
+    unit = eye.numpy()
+    half = np.sqrt(0.5)
+    targets = Targets(
+        text=np.stack([unit[0], (unit[2] + unit[3]) * half]).astype(np.float32),
+        landmark=np.stack([unit[0], unit[1], unit[2], unit[9]]),
+        chunk=np.stack([unit[0], unit[1], unit[2], unit[3]]),
+        owner=np.array([0, 0, 1, 1]),
+    )
+    loss = float(objective([], targets))
+    text = ((1 - half) + 0) / 2  # text vectors: (e0+e1)/sqrt2 and (e2+e3)/sqrt2
+    landmark = 1 / 4
+    find = np.log(np.exp(half) + 1) - half  # own text scores sqrt(1/2), the other 0
+    part = np.log(2)  # without its own landmark a chunk finds nothing: 0 against 0
+    assert objective.parts == pytest.approx(
+        {"text": text, "landmark": landmark, "find": find, "part": part}, abs=1e-6
+    )
+    assert loss == pytest.approx(text + 2 * landmark + 3 * find + 4 * part, abs=1e-5)
+
+
+def test_the_memory_holds_the_last_texts(calm):
+    """Vectors of texts with several chunks serve as negatives later; the oldest give way."""
+    model = opened(calm("bert"), "lmk")
+    student = AutoModel.from_pretrained(calm("bert"))
+    objective = Objective(student, model, AdaptSettings(steps=1, memory=3))
+    eye = torch.eye(model.dim)
+    for first in (0, 2, 4):
+        objective._remember(eye[first : first + 2])
+    assert int(objective.filled) == 6
+    assert {int(row.argmax()) for row in objective.memory} == {3, 4, 5}
+    objective.forget()
+    assert int(objective.filled) == 0
+    assert not objective.memory.any()
