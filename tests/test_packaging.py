@@ -38,6 +38,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     assert {top for top in tops if not top.endswith(".dist-info")} == {"lmk_integrations"}
     sources = {str(p.relative_to(ROOT)) for p in (ROOT / "lmk_integrations").rglob("*.py")}
     assert sources <= set(names)
+    model = {p.name for p in (ROOT / "lmk_integrations" / "models" / "lmk-minilm").iterdir()}
+    assert {"model.safetensors", "lmk_config.json", "tokenizer.json", "README.md"} <= model
+    assert {f"lmk_integrations/models/lmk-minilm/{name}" for name in model} <= set(names)
 
 
 def test_wheel_carries_the_version(wheel):

@@ -24,6 +24,7 @@ from lmk_integrations.encoder.backends.torch import (
     cpu_multiplies_bfloat16,
     load_transformer,
     pick_device,
+    quiet,
 )
 from lmk_integrations.encoder.model import OpenModel
 from lmk_integrations.encoder.settings import EncoderSettings
@@ -42,6 +43,7 @@ from lmk_integrations.training.teacher import Teacher
 _FREE = ("save_every", "device", "minutes", "steps", "dtype")
 _TIMED_BATCHES = 4
 _KEPT_LOSSES = 1000
+_TEXT_TOKENS = 512  # of a text with several landmarks, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,11 @@ def adapt(
     checkpoint = checkpoints.begin(resume=resume)
     granularities = _fitting(settings, student_model)
     run = _Run(settings, corpus, teacher_model, student_model, granularities)
-    steps = _steps(settings, checkpoints, run, resume=checkpoint is not None)
+    steps = _steps(settings, checkpoints, run, device, resume=checkpoint is not None)
     watcher = Watcher(on_progress, stop)
     trainer = run.trainer(steps, checkpoints.folder, watcher, device)
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    with quiet():
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     report = AdaptReport(
         out=str(out),
         steps=int(trainer.state.global_step),
@@ -143,7 +146,9 @@ class _Run:
         self._teacher = Teacher(teacher_model, settings.context_tokens)
         self._layout = StudentLayout(student_model)
         student, _ = load_transformer(student_model.transformer, torch.float32)
-        self.objective = Objective(student, student_model, settings)
+        self.objective = Objective(
+            student, student_model, settings, memory=_memory(settings, corpus)
+        )
 
     def batch(self, number: int) -> dict[str, Any]:
         """What `Objective` takes, for the batch of this number."""
@@ -223,7 +228,7 @@ class _InOrder(Trainer):
         num_items_in_batch: Any = None,
     ) -> Any:
         """The objective is its own loss."""
-        loss = model(**inputs) / self.args.gradient_accumulation_steps
+        loss = model(**inputs)
         return (loss, {}) if return_outputs else loss
 
 
@@ -262,7 +267,22 @@ def _identity(settings: AdaptSettings, corpus: Corpus, base: OpenModel) -> dict[
     return {**options, "text": corpus.digest, "base": base.space_parts.digest}
 
 
-def _steps(settings: AdaptSettings, checkpoints: Checkpoints, run: _Run, *, resume: bool) -> int:
+def _memory(settings: AdaptSettings, corpus: Corpus) -> int:
+    """How many texts to remember: no more than a quarter of what the corpus holds.
+
+    Else the same words would come as a text and as its negative.
+    """
+    return min(settings.memory, len(corpus.ids) // (4 * _TEXT_TOKENS))
+
+
+def _steps(
+    settings: AdaptSettings,
+    checkpoints: Checkpoints,
+    run: _Run,
+    device: torch.device,
+    *,
+    resume: bool,
+) -> int:
     """How many steps to train. With ``minutes``: by the pace of a few, kept for a resume."""
     if settings.steps is not None:
         return settings.steps
@@ -270,13 +290,13 @@ def _steps(settings: AdaptSettings, checkpoints: Checkpoints, run: _Run, *, resu
     if resume and noted.is_file():
         return int(noted.read_text(encoding="utf-8"))
     assert settings.minutes is not None
-    objective = run.objective
-    enabled = autocasts(settings.precision, torch.device("cpu"))
+    objective = run.objective.to(device).train()
+    enabled = autocasts(settings.precision, device)
     seconds = []
     for number in range(_TIMED_BATCHES):
         began = time.monotonic()
         batch = run.batch(number)
-        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+        with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
             objective(**batch).backward()
         seconds.append(time.monotonic() - began)
     objective.zero_grad(set_to_none=True)

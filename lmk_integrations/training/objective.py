@@ -70,7 +70,9 @@ class Objective(torch.nn.Module):
     memory: torch.Tensor
     filled: torch.Tensor
 
-    def __init__(self, student: Any, opened: OpenModel, settings: AdaptSettings) -> None:
+    def __init__(
+        self, student: Any, opened: OpenModel, settings: AdaptSettings, memory: int | None = None
+    ) -> None:
         super().__init__()
         self.student = student
         self._opened = opened
@@ -78,8 +80,9 @@ class Objective(torch.nn.Module):
         self._offset = offset_positions(student.config)
         n_embeddings = student.get_input_embeddings().weight.shape[0]
         self._pad_id = opened.tokenizer.pad_id if opened.tokenizer.pad_id < n_embeddings else 0
+        memory = settings.memory if memory is None else memory
         # Part of the checkpoints, so that a resumed training goes on exactly.
-        self.register_buffer("memory", torch.zeros(max(1, settings.memory), opened.dim))
+        self.register_buffer("memory", torch.zeros(memory, opened.dim))
         self.register_buffer("filled", torch.zeros(1, dtype=torch.int64))
         self.parts: dict[str, float] = {}
 
@@ -167,8 +170,6 @@ class Objective(torch.nn.Module):
         self, chunk: torch.Tensor, owner: torch.Tensor, text: torch.Tensor, share: torch.Tensor
     ) -> torch.Tensor:
         past = self.memory[: min(int(self.filled), len(self.memory))]
-        if self._settings.memory == 0:
-            past = past[:0]
         scores = chunk @ torch.cat([text, past]).T / self._settings.temperature
         return (functional.cross_entropy(scores, owner, reduction="none") * share).sum()
 
@@ -189,7 +190,7 @@ class Objective(torch.nn.Module):
 
     def _remember(self, text: torch.Tensor) -> None:
         """Put text vectors in the place of the oldest."""
-        if self._settings.memory == 0 or len(text) == 0:
+        if len(self.memory) == 0 or len(text) == 0:
             return
         text = text[: len(self.memory)]
         begin = int(self.filled)

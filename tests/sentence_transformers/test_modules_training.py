@@ -9,6 +9,7 @@ from datasets import Dataset
 from plain import PlainModel
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
+from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 from tiny_models import CORPUS
 
 from lmk_integrations.encoder import LMKEncoder
@@ -162,6 +163,16 @@ def test_a_cached_loss_gives_the_plain_gradients(tiny):
         torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-3)
 
 
+class FirstIsBest(SentenceEvaluator):
+    """Says that a model was better each time before."""
+
+    calls = 0
+
+    def __call__(self, model, *arguments, **options):
+        self.calls += 1
+        return {"score": 1 / self.calls}
+
+
 @pytest.mark.parametrize("pooling", ["lmk", "mean"])
 def test_the_trainer_of_sentence_transformers(pooling, tiny, tmp_path):
     """It trains the model as it is, and takes its best checkpoint back without remote code."""
@@ -174,7 +185,8 @@ def test_the_trainer_of_sentence_transformers(pooling, tiny, tmp_path):
         eval_steps=2,
         eval_strategy="steps",
         load_best_model_at_end=True,
-        learning_rate=0.5,  # far too much: the first checkpoint is the best
+        metric_for_best_model="eval_score",
+        greater_is_better=True,
         per_device_train_batch_size=5,
         use_cpu=True,
         report_to="none",
@@ -184,8 +196,8 @@ def test_the_trainer_of_sentence_transformers(pooling, tiny, tmp_path):
         model=model,
         args=arguments,
         train_dataset=data,
-        eval_dataset=data,
         loss=losses.MultipleNegativesRankingLoss(model),
+        evaluator=FirstIsBest(),
     )
     trainer.train()
     assert trainer.state.best_model_checkpoint.endswith("checkpoint-2")
