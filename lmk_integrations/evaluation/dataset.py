@@ -19,6 +19,7 @@ Half = Literal["all", "even", "odd"]
 HALVES: tuple[str, ...] = get_args(Half)
 
 _QRELS = ("qrels.tsv", "qrels/test.tsv")
+_HIGHEST_GRADE = 1000  # gains are summed in floating point, and no scale of judgements is longer
 _LAYOUT = (
     "a retrieval set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) "
     "and qrels.tsv or qrels/test.tsv (query-id, corpus-id, score, separated by tabs)"
@@ -173,7 +174,7 @@ def _read_records(path: Path) -> dict[str, tuple[str, str]]:
 
 
 def _read_judgements(path: Path) -> Iterator[tuple[str, str, int]]:
-    """(query id, document id, grade) of each line; the header is known by its third column."""
+    """(query id, document id, grade) of each line; a first line without a number is the header."""
     is_first = True
     for number, line in _lines(path):
         fields = line.rstrip("\r\n").split("\t")
@@ -187,12 +188,15 @@ def _read_judgements(path: Path) -> Iterator[tuple[str, str, int]]:
         try:
             grade = float(fields[2])
         except ValueError:
-            grade = float("nan")
-        if grade.is_integer():
+            grade = None
+        if grade is not None and grade.is_integer() and abs(grade) <= _HIGHEST_GRADE:
             yield fields[0], fields[1], int(grade)
-        elif not is_first:
+        elif grade is not None or not is_first:
             raise _bad_line(
-                path, number, f"has the score {fields[2]!r}", "write a whole number, 0 for none"
+                path,
+                number,
+                f"has the score {fields[2]!r}",
+                f"write a whole number, 0 for none and {_HIGHEST_GRADE} at most",
             )
         is_first = False
 

@@ -31,7 +31,7 @@ from lmk_integrations.encoder.settings import EncoderSettings
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.training.adapt_settings import AdaptSettings
 from lmk_integrations.training.card import ModelCard
-from lmk_integrations.training.checkpoints import Checkpoints
+from lmk_integrations.training.checkpoints import Checkpoints, check_out, write_whole
 from lmk_integrations.training.corpus import Corpus, read_corpus
 from lmk_integrations.training.objective import Objective, StudentLayout
 from lmk_integrations.training.pieces import Piece, Steps
@@ -90,41 +90,44 @@ def adapt(
     require("accelerate", extra="train")
     out = Path(out)
     began = time.monotonic()
+    check_out(out, resume=resume)  # reading the text may take long
+    if Path(text).is_dir() and out.resolve().is_relative_to(Path(text).resolve()):
+        raise ConfigError(f"{out} is inside the text {text}, which would be read from it, too")
     device = pick_device(settings.device)
     teacher_model = _open(base, settings, str(device), pooling=None)
     student_model = _open(base, settings, str(device), pooling="lmk")
+    granularities = _fitting(settings, student_model)
     corpus = read_corpus(text, teacher_model.tokenizer)
     checkpoints = Checkpoints(out, _identity(settings, corpus, teacher_model))
     if (done := checkpoints.finished(resume=resume)) is not None:
-        return _report_from(done)
-    checkpoint = checkpoints.begin(resume=resume)
-    granularities = _fitting(settings, student_model)
-    run = _Run(settings, corpus, teacher_model, student_model, granularities)
-    steps = _steps(settings, checkpoints, run, device, resume=checkpoint is not None)
-    watcher = Watcher(on_progress, stop)
-    trainer = run.trainer(steps, checkpoints.folder, watcher, device)
-    with quiet():
-        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    report = AdaptReport(
-        out=str(out),
-        steps=int(trainer.state.global_step),
-        tokens=run.tokens(int(trainer.state.global_step) * settings.accumulate),
-        documents=corpus.documents,
-        losses=tuple(
-            (int(entry["step"]), float(entry["loss"]))
-            for entry in trainer.state.log_history
-            if "loss" in entry
-        ),
-        seconds=time.monotonic() - began,
-        stopped=watcher.stopped,
-        failed=corpus.failed,
-    )
-    if not watcher.stopped:
-        _save(run, out, "", settings)
-        figures = {} if evaluate is None else evaluate(out)
-        card = _card(out, teacher_model, corpus, settings, report, figures)
-        _save(run, out, card, settings)
-        checkpoints.finish(asdict(report))
+        return _report_from({**done, "out": str(out)})
+    with checkpoints.begin(resume=resume) as checkpoint:
+        run = _Run(settings, corpus, teacher_model, student_model, granularities)
+        steps = _steps(settings, checkpoints, run, device, resume=checkpoint is not None)
+        watcher = Watcher(on_progress, stop)
+        trainer = run.trainer(steps, checkpoints.folder, watcher, device)
+        with quiet():
+            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        report = AdaptReport(
+            out=str(out),
+            steps=int(trainer.state.global_step),
+            tokens=run.tokens(int(trainer.state.global_step) * settings.accumulate),
+            documents=corpus.documents,
+            losses=tuple(
+                (int(entry["step"]), float(entry["loss"]))
+                for entry in trainer.state.log_history
+                if "loss" in entry
+            ),
+            seconds=time.monotonic() - began,
+            stopped=watcher.stopped,
+            failed=corpus.failed,
+        )
+        if not watcher.stopped:
+            _save(run, out, "", settings)
+            figures = {} if evaluate is None else evaluate(out)
+            card = _card(out, teacher_model, corpus, settings, report, figures)
+            _save(run, out, card, settings)
+            checkpoints.finish({**asdict(report), "out": out.resolve().name})
     return report
 
 
@@ -303,7 +306,7 @@ def _steps(
     objective.forget()
     pace = float(np.mean(seconds[1:])) * settings.accumulate
     steps = max(1, round(settings.minutes * 60 / pace))
-    noted.write_text(f"{steps}\n", encoding="utf-8")
+    write_whole(noted, f"{steps}\n")
     return steps
 
 

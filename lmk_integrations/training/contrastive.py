@@ -84,29 +84,29 @@ def train(
     from lmk_integrations.training.trainer import build_trainer  # needs the extra
 
     model = _model(base, settings)
-    checkpoint = checkpoints.begin(resume=resume)
-    watcher = Watcher(on_progress, stop)
-    trainer = build_trainer(model, settings, columns, checkpoints.folder, watcher)
-    with quiet():
-        result = trainer.train(
-            resume_from_checkpoint=None if checkpoint is None else str(checkpoint)
+    with checkpoints.begin(resume=resume) as checkpoint:
+        watcher = Watcher(on_progress, stop)
+        trainer = build_trainer(model, settings, columns, checkpoints.folder, watcher)
+        with quiet():
+            result = trainer.train(
+                resume_from_checkpoint=None if checkpoint is None else str(checkpoint)
+            )
+        report = TrainReport(
+            out=str(out),
+            steps=int(trainer.state.global_step),
+            examples=len(data.examples),
+            negatives=negatives,
+            losses=tuple(
+                (int(entry["step"]), float(entry["loss"]))
+                for entry in trainer.state.log_history
+                if "loss" in entry
+            ),
+            seconds=float(result.metrics["train_runtime"]),
+            stopped=watcher.stopped,
         )
-    report = TrainReport(
-        out=str(out),
-        steps=int(trainer.state.global_step),
-        examples=len(data.examples),
-        negatives=negatives,
-        losses=tuple(
-            (int(entry["step"]), float(entry["loss"]))
-            for entry in trainer.state.log_history
-            if "loss" in entry
-        ),
-        seconds=float(result.metrics["train_runtime"]),
-        stopped=watcher.stopped,
-    )
-    if not watcher.stopped:
-        _write_model(trainer.model, base, data, settings, out, report)
-        checkpoints.finish({**asdict(report), "out": out.resolve().name})
+        if not watcher.stopped:
+            _write_model(trainer.model, base, data, settings, out, report)
+            checkpoints.finish({**asdict(report), "out": out.resolve().name})
     return report
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from lmk_integrations.text.repair import repair
 
 _QRELS = ("qrels/train.tsv", "qrels.tsv")
 _ROW = '{"query": "...", "positive": "...", "negatives": ["...", ...], "scores": [0.9, 0.1, ...]}'
+_HIGHEST_SCORE = 1e30
 _MEANT = {"negative": "negatives", "positives": "positive", "score": "scores"}
 
 
@@ -160,16 +160,19 @@ def _scores(where: str, scores: Any, wanted: int) -> tuple[float, ...] | None:
         )
     for score in scores:
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
-        if not is_number or not math.isfinite(score):
-            raise _bad(where, f"has the score {score!r}", "write a finite number")
+        if not is_number or not abs(score) <= _HIGHEST_SCORE:
+            raise _bad(
+                where, f"has the score {str(score)[:40]}", "write a number that a float32 holds"
+            )
     return tuple(float(score) for score in scores)
 
 
 def _text(where: str, name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
+    text = repair(value).text if isinstance(value, str) else ""  # may be empty only now
+    if not text.strip():
         what = "lacks" if value is None else "has an empty or wrong"
         raise _bad(where, f"{what} {name}", "write a text that is not empty")
-    return repair(value).text
+    return text
 
 
 def _unique(texts: Iterable[str]) -> tuple[str, ...]:

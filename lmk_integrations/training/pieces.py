@@ -33,7 +33,8 @@ class Steps:
         self._corpus = corpus
         self._settings = settings
         self._granularities = granularities
-        shares = np.array(settings.shares[: len(granularities)])
+        pairs = zip(settings.granularities, settings.shares, strict=True)
+        shares = np.array([share for value, share in pairs if value in granularities])
         self._shares = shares / shares.sum()
 
     def batch(self, number: int) -> list[Piece]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from transformers import TrainerCallback
+
+from lmk_integrations.errors import ModelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,19 @@ class Watcher(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """A mean loss is known."""
-        if self._on_progress is None or logs is None or "loss" not in logs:
+        """A mean loss is known. Raises ModelError where it is no number: nothing comes after."""
+        if logs is None or "loss" not in logs:
             return
         step, steps = int(state.global_step), int(state.max_steps)
-        pace = (time.monotonic() - self._began) / max(1, step - self._first_step)
         loss = float(logs["loss"])
+        if not math.isfinite(loss):
+            raise ModelError(
+                f"the loss is {loss} at step {step}: the training diverged; pass a lower lr, and "
+                "another out"
+            )
+        if self._on_progress is None:
+            return
+        pace = (time.monotonic() - self._began) / max(1, step - self._first_step)
         self._on_progress(TrainProgress(step, steps, loss, pace * (steps - step)))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,6 +110,8 @@ def _write_weights(model: Any, weights: dict[str, Any], dtype: str, out: Path) -
     from lmk_integrations.encoder.backends.torch import quiet
 
     config = copy.deepcopy(model.config)
+    for left in out.glob(".saving-*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".saving-") as folder, quiet():
         model.save_pretrained(folder, state_dict=weights, max_shard_size="1000GB")
         written = Path(folder)
@@ -117,4 +120,5 @@ def _write_weights(model: Any, weights: dict[str, Any], dtype: str, out: Path) -
         config.architectures = [type(model).__name__]
         config.save_pretrained(folder)
         for path in sorted(written.glob("*.json")) + sorted(written.glob("*.safetensors")):
+            shutil.copymode(out / "lmk_config.json", path)  # safetensors lets none but us read
             path.replace(out / path.name)

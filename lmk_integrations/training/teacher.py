@@ -42,7 +42,9 @@ class Teacher:
         self._base = base
         tokenizer = base.tokenizer
         self._prefix = np.array(base.document_prefix, np.int64)
-        self._suffix = np.array(tokenizer.suffix, np.int64)
+        # A landmark model reads a slice as one chunk with its landmark.
+        suffix = [tokenizer.landmark_id] if base.pooling == "lmk" else tokenizer.suffix
+        self._suffix = np.array(suffix, np.int64)
         self._skipped = 0
         if base.document_prompt and not base.layout("", None).pool_prompt:
             self._skipped = len(self._prefix)
@@ -79,9 +81,10 @@ class Teacher:
     def _input(self, ids: Ints) -> WindowInput:
         whole = np.concatenate([self._prefix, ids, self._suffix])
         begin = len(self._prefix)
+        places = np.array([begin, begin + len(ids)], np.int64)
         plan = plan_rows(
             self._base.pooling,
-            np.array([begin, begin + len(ids)], np.int64),
+            places[1:] if self._base.pooling == "lmk" else places,
             0,
             begin,
             len(whole),

@@ -107,6 +107,7 @@ def test_a_missing_folder_is_named(tmp_path):
         ("qrels.tsv", "q1\t0\td0\t1", "has 4 columns"),
         ("qrels.tsv", "q1\td0\tyes", "has the score 'yes'; write a whole number"),
         ("qrels.tsv", "q1\td0\t0.5", r"has the score '0\.5'"),
+        ("qrels.tsv", "q1\td0\t1e300", r"has the score '1e300'; .* 1000 at most"),
     ],
 )
 def test_a_bad_line_is_named(folder, file, line, message):

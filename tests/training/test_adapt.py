@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import threading
 import warnings
 
@@ -15,7 +16,7 @@ from lmk_integrations import LMKEncoder
 from lmk_integrations.cli import main
 from lmk_integrations.encoder.model import OpenModel
 from lmk_integrations.encoder.settings import EncoderSettings
-from lmk_integrations.errors import ConfigError
+from lmk_integrations.errors import ConfigError, ModelError
 from lmk_integrations.training import AdaptSettings, adapt
 from lmk_integrations.training.objective import Objective, StudentLayout
 from lmk_integrations.training.pieces import Piece
@@ -111,6 +112,43 @@ def test_a_killed_adaptation_resumes_to_the_same_curve(calm, text, tmp_path):
     assert adapt(calm("bert"), text, out, settings, resume=True).steps == 8  # left as it is
     with pytest.raises(ConfigError, match="holds a finished training"):
         adapt(calm("bert"), text, out, settings)
+
+
+@pytest.mark.parametrize("kind", ["bert", "qwen3"])
+def test_the_teacher_may_be_a_landmark_model(kind, calm, tmp_path):
+    """Adapted once more, a model is held to its landmarks, not to the states of first tokens."""
+    base = tmp_path / "base"
+    shutil.copytree(calm(kind), base)
+    (base / "lmk_config.json").write_text('{"version": 1, "pooling": "lmk"}')
+    words = "the fox and the dog by the river all day long"
+    model = opened(base, None)
+    ids = model.tokenizer.encode(words).ids
+    targets = Teacher(model, 60).targets([Piece(ids, np.array([0, len(ids)]))])
+    wanted = LMKEncoder(base, granularity=64, dtype="float32").encode_documents([words])
+    assert np.abs(targets.text - wanted).max() < 1e-5
+    assert np.abs(targets.chunk - wanted).max() < 1e-5
+
+
+def test_a_diverged_training_writes_no_model(calm, text, tmp_path):
+    """A loss that is no number ends the training with a remedy, not with a broken model."""
+    out = tmp_path / "out"
+    with pytest.raises(ModelError, match=r"diverged; pass a lower lr"):
+        adapt(calm("bert"), text, out, AdaptSettings(steps=8, **{**FAST, "lr": 1e38}))
+    assert not (out / "model.safetensors").exists()
+
+
+def test_the_text_and_the_output_stay_apart(calm, text, tmp_path):
+    """Outputs are never read as text, and nothing that is there already is written over."""
+    settings = AdaptSettings(steps=1, **FAST)
+    with pytest.raises(ConfigError, match="is inside the text"):
+        adapt(calm("bert"), text, text / "out", settings)
+    assert not (text / "out").exists()
+    with pytest.raises(ConfigError, match="already"):
+        adapt(calm("bert"), text, calm("bert"), settings)
+    never = AdaptSettings(steps=1, **FAST, granularities=(4096,), shares=(1.0,))
+    with pytest.raises(ConfigError, match="has room for"):
+        adapt(calm("bert"), text, tmp_path / "new", never)
+    assert not (tmp_path / "new").exists()
 
 
 def test_accumulated_batches_count_alike(calm, text, tmp_path):

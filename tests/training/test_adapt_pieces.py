@@ -101,6 +101,19 @@ def test_batches_are_the_same_by_number(tmp_path, tokenizer):
     assert first != second
 
 
+def test_shares_stay_with_their_granularities(tmp_path, tokenizer):
+    """Where a granularity does not fit the window, the others keep their own chances."""
+    (tmp_path / "a.txt").write_text(SENTENCES * 50)
+    corpus = read_corpus(tmp_path, tokenizer)
+    options = AdaptSettings(
+        steps=1, batch=40, longest=200, granularities=(500, 8, 16), shares=(0.5, 1e-9, 0.5)
+    )
+    pieces = Steps(corpus, options, np.array([8, 16])).batch(0)
+    long = [piece for piece in pieces if len(piece.ids) > 16]
+    assert len(long) > 5
+    assert {int(piece.bounds[1]) for piece in long} == {16}
+
+
 def test_batches_hold_all_lengths_and_granularities(tmp_path, tokenizer):
     """From single sentences to the longest allowed, beginning where sentences begin."""
     (tmp_path / "a.txt").write_text(SENTENCES * 200, encoding="utf-8")

@@ -45,6 +45,9 @@ def test_rows(tmp_path):
         (GOOD | {"scores": [1, 2]}, "write 3"),
         (GOOD | {"scores": [1, 2, None]}, "score None"),
         ('{"query": "q", "positive": "p", "scores": [NaN]}', "score nan"),
+        (f'{{"query": "q", "positive": "p", "scores": [1{"0" * 400}]}}', "score 1000"),
+        ({"query": "q", "positive": "\0"}, "empty or wrong positive"),
+        ({"query": "\ud800", "positive": "p"}, "empty or wrong query"),
     ],
 )
 def test_a_bad_line_is_named(line, message, tmp_path):
