@@ -182,6 +182,13 @@ def _count_negatives(data: TrainingData, settings: TrainSettings) -> int:
             )
     if settings.teacher_scores is not None and wanted == 0:
         raise ConfigError("teacher_scores needs at least one hard negative for every query")
+    kinds = (len({getattr(one, name) for one in data.examples}) for name in ("query", "positive"))
+    if wanted == 0 and min(kinds) < 2:  # the loss would be 0 from the first step
+        raise DocumentError(
+            f"{data.name} has one query or one positive and no negatives, so there is nothing to "
+            "tell apart; add examples, or negatives",
+            "training_data",
+        )
     return wanted
 
 

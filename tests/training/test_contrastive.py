@@ -272,3 +272,12 @@ def test_datasets_are_not_written_to(toy_file):
     assert isinstance(columns, Dataset)
     assert columns.column_names == ["query", "positive"]
     assert columns.cache_files == []
+
+
+def test_nothing_to_tell_apart_is_refused(calm, tmp_path):
+    """One example, even many times, without negatives: a loss of 0, and nothing learned."""
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"query": "q", "positive": "p"}\n' * 5)
+    with pytest.raises(DocumentError, match="nothing to tell apart"):
+        train(calm("bert"), read_training_data(path), tmp_path / "out", TrainSettings(steps=1))
+    assert not (tmp_path / "out").exists()
