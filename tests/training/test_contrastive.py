@@ -33,7 +33,7 @@ TOY = {
     "precision": "float32",
 }
 HELD_OUT = toy_rows(99)
-CHANCE = 0.34  # the best of what untrained models were seen to get by luck
+CHANCE = 0.55  # above what untrained models get by luck; what is learned ends near 1
 
 
 def accuracy(encoder):
