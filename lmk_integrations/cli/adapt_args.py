@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lmk_integrations.cli.train_args import numbers
+from lmk_integrations.cli.train_args import add_running, numbers
 
 
 def add_adapt(commands: argparse._SubParsersAction[argparse.ArgumentParser], epilog: str) -> None:
@@ -71,16 +71,4 @@ def add_adapt(commands: argparse._SubParsersAction[argparse.ArgumentParser], epi
         choices=["float32", "float16", "bfloat16"],
         help="of the weights as saved (default: float32)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
-    parser.add_argument(
-        "--save-every",
-        type=int,
-        default=200,
-        metavar="N",
-        help="steps between checkpoints (default: 200)",
-    )
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    parser.add_argument(
-        "--device", default="auto", metavar="D", help="cpu, cuda, mps, ... (default: auto)"
-    )
-    parser.add_argument("--json", action="store_true", help="print results as JSON")
+    add_running(parser, save_every=200)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmk_integrations._extras import require
-from lmk_integrations.cli.train_run import TrainBar
+from lmk_integrations.cli.train_run import TrainBar, course
 
 
 def run_adapt(arguments: argparse.Namespace, stop: threading.Event) -> int:
@@ -56,14 +56,9 @@ def run_adapt(arguments: argparse.Namespace, stop: threading.Event) -> int:
         print(f"lmk: not read: {failure}", file=sys.stderr)
     if arguments.json:
         result = {
-            "out": report.out,
-            "steps": report.steps,
+            **course(report),
             "tokens": report.tokens,
             "documents": report.documents,
-            "first_loss": report.losses[0][1] if report.losses else None,
-            "last_loss": report.losses[-1][1] if report.losses else None,
-            "seconds": round(report.seconds, 3),
-            "stopped": report.stopped,
             "failed": list(report.failed),
         }
         print(json.dumps({"type": "result", "command": "adapt", **result}))

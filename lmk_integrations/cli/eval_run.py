@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
+from lmk_integrations.cli.bar import Bar
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.evaluation import (
     DEFAULT_METHODS,
@@ -68,47 +67,19 @@ def run_eval(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class EvalProgress:
-    """Documents done, rate and time left of each step: on stderr, where a person is looking."""
+class EvalProgress(Bar):
+    """Documents done, rate and time left of each step."""
 
     def __init__(self, dataset: str) -> None:
         self._dataset = dataset
         self._step = ""
-        self._bar: Any = None
-
-    def __enter__(self) -> EvalProgress:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
 
     def update(self, step: str, done: int, total: int) -> None:
         """Show where a step stands."""
         if step != self._step:
-            self._close()
             self._step = step
-            from tqdm import tqdm
-
-            self._bar = tqdm(
-                total=total,
-                desc=f"{self._dataset} {step}",
-                unit=" documents",
-                disable=not sys.stderr.isatty(),
-                file=sys.stderr,
-                dynamic_ncols=True,
-                leave=False,
-            )
+            self.open(total, desc=f"{self._dataset} {step}", unit=" documents")
         self._bar.update(done - self._bar.n)
-
-    def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
 
 
 def print_table(

@@ -5,48 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
+from lmk_integrations.cli.bar import Bar
 from lmk_integrations.ingest.readers.options import ReadOptions
 from lmk_integrations.ingest.report import IngestReport
 from lmk_integrations.ingest.walk import Walk
 
 
-class IngestProgress:
+class IngestProgress(Bar):
     """Shows documents, the time left and tokens/s as the report grows.
 
-    Silent unless stderr is a terminal. The time left goes by the number of files: it is unknown
-    once a file has turned out to hold many documents.
+    The time left goes by the number of files: it is unknown once a file has turned out to hold
+    many documents.
     """
 
     def __init__(self, paths: Sequence[Path], options: ReadOptions) -> None:
         self._paths = paths
         self._options = options
-        self._bar: Any = None
 
     def __enter__(self) -> IngestProgress:
-        from tqdm import tqdm
-
-        watched = sys.stderr.isatty()
-        self._bar = tqdm(
-            total=_count_files(self._paths, self._options) if watched else None,
-            unit=" documents",
-            disable=not watched,
-            file=sys.stderr,
-            dynamic_ncols=True,
-            leave=False,
-            miniters=0,  # a long document shows tokens, though the count stands still
-        )
+        total = _count_files(self._paths, self._options) if sys.stderr.isatty() else None
+        # miniters: a long document shows tokens, though the count stands still
+        self.open(total, unit=" documents", miniters=0)
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.close()
 
     def update(self, report: IngestReport) -> None:
         """Show where the ingest stands."""

@@ -94,17 +94,7 @@ def add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser], epi
         metavar="N,N,...",
         help="dimensions that shall serve alone, too",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
-    parser.add_argument(
-        "--save-every",
-        type=int,
-        default=500,
-        metavar="N",
-        help="steps between checkpoints (default: 500)",
-    )
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    _device(parser)
-    parser.add_argument("--json", action="store_true", help="print results as JSON")
+    add_running(parser, save_every=500)
 
 
 def add_mine(commands: argparse._SubParsersAction[argparse.ArgumentParser], epilog: str) -> None:
@@ -157,6 +147,21 @@ def _device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="auto", metavar="D", help="cpu, cuda, mps, ... (default: auto)"
     )
+
+
+def add_running(parser: argparse.ArgumentParser, *, save_every: int) -> None:
+    """What every training takes: seed, checkpoints, resume, device, output."""
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument(
+        "--save-every",
+        type=int,
+        default=save_every,
+        metavar="N",
+        help=f"steps between checkpoints (default: {save_every})",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    _device(parser)
+    parser.add_argument("--json", action="store_true", help="print results as JSON")
 
 
 def numbers(text: str) -> tuple[int, ...]:

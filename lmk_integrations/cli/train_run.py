@@ -8,9 +8,9 @@ import sys
 import threading
 from contextlib import nullcontext, redirect_stderr
 from io import StringIO
-from types import TracebackType
 from typing import Any
 
+from lmk_integrations.cli.bar import Bar
 from lmk_integrations.encoder import LMKEncoder
 from lmk_integrations.training.data import TrainingData, read_training_data
 from lmk_integrations.training.settings import require_training
@@ -55,14 +55,9 @@ def run_train(arguments: argparse.Namespace, stop: threading.Event) -> int:
         )
     if arguments.json:
         result = {
-            "out": report.out,
-            "steps": report.steps,
+            **course(report),
             "examples": report.examples,
             "negatives": report.negatives,
-            "first_loss": report.losses[0][1] if report.losses else None,
-            "last_loss": report.losses[-1][1] if report.losses else None,
-            "seconds": round(report.seconds, 3),
-            "stopped": report.stopped,
         }
         print(json.dumps({"type": "result", "command": "train", **result}))
     elif report.stopped:
@@ -113,38 +108,26 @@ def _data(arguments: argparse.Namespace) -> TrainingData:
     return read_training_data(arguments.data, half=arguments.half, titles=arguments.titles)
 
 
-class TrainBar:
-    """Steps, loss and time left on stderr, where a person is looking."""
+def course(report: Any) -> dict[str, Any]:
+    """How a training went, as JSON values: of a `TrainReport` or an `AdaptReport`."""
+    return {
+        "out": report.out,
+        "steps": report.steps,
+        "first_loss": report.losses[0][1] if report.losses else None,
+        "last_loss": report.losses[-1][1] if report.losses else None,
+        "seconds": round(report.seconds, 3),
+        "stopped": report.stopped,
+    }
 
-    def __init__(self) -> None:
-        self._bar: Any = None
 
-    def __enter__(self) -> TrainBar:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.close()
+class TrainBar(Bar):
+    """Steps, loss and time left."""
 
     def update(self, progress: Any) -> None:
         """Show a `TrainProgress`."""
         if self._bar is None:
-            from tqdm import tqdm
-
-            self._bar = tqdm(
-                total=progress.steps,
-                unit=" steps",
-                disable=not sys.stderr.isatty(),
-                file=sys.stderr,
-                dynamic_ncols=True,
-                leave=False,
-                bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}",
-            )
+            shape = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}"
+            self.open(progress.steps, unit=" steps", bar_format=shape)
         minutes, seconds = divmod(round(progress.seconds_left), 60)
         hours, minutes = divmod(minutes, 60)
         left = f"{hours}:{minutes:02}:{seconds:02} left"

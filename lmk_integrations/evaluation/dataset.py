@@ -91,8 +91,8 @@ class RetrievalSet:
         return [f"{title} {text}".strip() for title, text in pairs]
 
 
-def load_beir(folder: str | Path) -> RetrievalSet:
-    """Read a retrieval set from a folder.
+def load_beir(folder: str | Path, judgements: Path | None = None) -> RetrievalSet:
+    """Read a retrieval set from a folder. judgements: another file than the folder's usual one.
 
     The files may be UTF-8 with or without a byte order mark; lone surrogates and NUL are dropped
     from texts, as at an ingest. Raises ConfigError where the folder or a file is missing, and
@@ -101,7 +101,8 @@ def load_beir(folder: str | Path) -> RetrievalSet:
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder: {_LAYOUT}")
-    judgements = next((folder / name for name in _QRELS if (folder / name).is_file()), None)
+    if judgements is None:
+        judgements = next((folder / name for name in _QRELS if (folder / name).is_file()), None)
     for path in (folder / "corpus.jsonl", folder / "queries.jsonl", judgements):
         if path is None or not path.is_file():
             raise ConfigError(f"{folder} lacks {path.name if path else _QRELS[0]}: {_LAYOUT}")
@@ -149,7 +150,7 @@ def load_beir(folder: str | Path) -> RetrievalSet:
 def _read_records(path: Path) -> dict[str, tuple[str, str]]:
     """Title and text by id, in the order of the file."""
     records: dict[str, tuple[str, str]] = {}
-    for number, line in _lines(path):
+    for number, line in lines_of(path):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -176,7 +177,7 @@ def _read_records(path: Path) -> dict[str, tuple[str, str]]:
 def _read_judgements(path: Path) -> Iterator[tuple[str, str, int]]:
     """(query id, document id, grade) of each line; a first line without a number is the header."""
     is_first = True
-    for number, line in _lines(path):
+    for number, line in lines_of(path):
         fields = line.rstrip("\r\n").split("\t")
         if len(fields) != 3:
             raise _bad_line(
@@ -201,7 +202,7 @@ def _read_judgements(path: Path) -> Iterator[tuple[str, str, int]]:
         is_first = False
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines that are not blank, with their numbers from 1."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

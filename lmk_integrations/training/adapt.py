@@ -20,12 +20,7 @@ import torch
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from lmk_integrations._extras import require
-from lmk_integrations.encoder.backends.torch import (
-    cpu_multiplies_bfloat16,
-    load_transformer,
-    pick_device,
-    quiet,
-)
+from lmk_integrations.encoder.backends.torch import load_transformer, pick_device, quiet
 from lmk_integrations.encoder.model import OpenModel
 from lmk_integrations.encoder.settings import EncoderSettings
 from lmk_integrations.errors import ConfigError
@@ -35,6 +30,7 @@ from lmk_integrations.training.checkpoints import Checkpoints, check_out, write_
 from lmk_integrations.training.corpus import Corpus, read_corpus
 from lmk_integrations.training.objective import Objective, StudentLayout
 from lmk_integrations.training.pieces import Piece, Steps
+from lmk_integrations.training.precision import autocasts
 from lmk_integrations.training.progress import OnProgress, Watcher
 from lmk_integrations.training.save import save_landmark_model
 from lmk_integrations.training.teacher import Teacher
@@ -233,15 +229,6 @@ class _InOrder(Trainer):
         """The objective is its own loss."""
         loss = model(**inputs)
         return (loss, {}) if return_outputs else loss
-
-
-def autocasts(precision: str, device: torch.device) -> bool:
-    """Whether to compute in bfloat16."""
-    if precision != "auto":
-        return precision == "bfloat16"
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    return device.type == "cpu" and cpu_multiplies_bfloat16()
 
 
 def _open(base: str | Path | None, settings: AdaptSettings, device: str, pooling: Any) -> OpenModel:

@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmk_integrations.errors import ConfigError, DocumentError
-from lmk_integrations.evaluation.dataset import (
-    Half,
-    RetrievalSet,
-    _lines,
-    _read_judgements,
-    _read_records,
-)
+from lmk_integrations.evaluation.dataset import Half, lines_of, load_beir
 from lmk_integrations.text.repair import repair
 
 _QRELS = ("qrels/train.tsv", "qrels.tsv")
@@ -77,7 +71,7 @@ def read_training_data(
         raise ConfigError(f"{source}: no such file or folder; pass a JSONL file with lines {_ROW}")
     if half != "all" or titles:
         raise ConfigError(f"half and titles are for folders in BEIR's layout; {source} is a file")
-    found = [(f"{source}, line {number}", line) for number, line in _lines(source)]
+    found = [(f"{source}, line {number}", line) for number, line in lines_of(source)]
     if not found:
         raise DocumentError(f"{source} is empty; write lines {_ROW}", "training_data")
     examples = tuple(_example(where, line) for where, line in found)
@@ -94,30 +88,7 @@ def _from_folder(folder: Path, half: Half, titles: bool) -> TrainingData:
             f"{folder} lacks {' and '.join(_QRELS)}: a training needs judgements of its own "
             "(query-id, corpus-id, score, separated by tabs); those of a test set are not read"
         )
-    for name in ("corpus.jsonl", "queries.jsonl"):
-        if not (folder / name).is_file():
-            raise ConfigError(f"{folder} lacks {name}")
-    corpus = _read_records(folder / "corpus.jsonl")
-    queries = _read_records(folder / "queries.jsonl")
-    qrels: dict[str, dict[str, int]] = {}
-    for query_id, doc_id, grade in _read_judgements(found):
-        if doc_id in corpus and query_id in queries and grade > 0:
-            qrels.setdefault(query_id, {})[doc_id] = grade
-    if not qrels:
-        raise DocumentError(
-            f"{found}: no line joins a query of queries.jsonl to a document of corpus.jsonl",
-            "training_data",
-        )
-    judged = [query_id for query_id in queries if query_id in qrels]
-    dataset = RetrievalSet(
-        name=folder.resolve().name,
-        doc_ids=tuple(corpus),
-        titles=tuple(title for title, _ in corpus.values()),
-        texts=tuple(text for _, text in corpus.values()),
-        query_ids=tuple(judged),
-        queries=tuple(queries[query_id][1] for query_id in judged),
-        qrels=qrels,
-    ).select(half)
+    dataset = load_beir(folder, found).select(half)
     documents = dict(zip(dataset.doc_ids, dataset.documents(titles=titles), strict=True))
     pairs = [
         (query_id, doc_id, Example(query, documents[doc_id]))

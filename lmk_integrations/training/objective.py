@@ -99,9 +99,14 @@ class Objective(torch.nn.Module):
 
     def forward(self, windows: list[StudentWindow], targets: Targets) -> torch.Tensor:
         """The loss of one batch; `parts` holds its terms afterwards."""
-        settings = self._settings
-        device = self.memory.device
         rows = self._rows(windows, len(targets.owner))
+        # Scores are divided by the temperature: in bfloat16 their rounding would be the loss.
+        with torch.autocast(rows.device.type, enabled=False):
+            return self._loss(rows, targets)
+
+    def _loss(self, rows: torch.Tensor, targets: Targets) -> torch.Tensor:
+        settings = self._settings
+        device = rows.device
         owner = torch.from_numpy(targets.owner).to(device)
         n_texts = len(targets.text)
         text = rows.new_zeros(n_texts, rows.shape[1]).index_add(0, owner, rows)

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
@@ -17,8 +16,8 @@ from sentence_transformers.sentence_transformer.data_collator import (
 from sentence_transformers.sentence_transformer.training_args import BatchSamplers
 from transformers import PrinterCallback
 
-from lmk_integrations.encoder.backends.torch import cpu_multiplies_bfloat16
 from lmk_integrations.training.losses import build_loss
+from lmk_integrations.training.precision import autocasts
 from lmk_integrations.training.progress import Watcher
 from lmk_integrations.training.settings import TrainSettings
 
@@ -49,7 +48,7 @@ def build_trainer(
         warmup_steps=settings.warmup,
         seed=settings.seed,
         data_seed=settings.seed,
-        bf16=_autocasts(settings, model.device),
+        bf16=autocasts(settings.precision, model.device),
         use_cpu=model.device.type == "cpu",
         # The same text as answer and as negative of one batch would be learned both ways.
         batch_sampler=BatchSamplers.NO_DUPLICATES,
@@ -73,12 +72,3 @@ def build_trainer(
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def _autocasts(settings: TrainSettings, device: torch.device) -> bool:
-    """Whether to compute in bfloat16."""
-    if settings.precision != "auto":
-        return settings.precision == "bfloat16"
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    return device.type == "cpu" and cpu_multiplies_bfloat16()

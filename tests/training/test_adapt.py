@@ -1,9 +1,14 @@
 """`adapt`: it learns, stops and resumes to the same curve, and its output opens as landmarks."""
 
 import json
+import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -151,6 +156,40 @@ def test_the_text_and_the_output_stay_apart(calm, text, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_a_sigkilled_adaptation_resumes_to_the_same_curve(calm, text, tmp_path):
+    """Killed at any moment after the first checkpoint; the same command with --resume."""
+
+    def command(out, *more):
+        line = [sys.executable, "-m", "lmk_integrations.cli", "adapt", "--json", "--out", str(out)]
+        line += ["--base", str(calm("bert")), "--text", str(text), "--batch", "4", "--steps", "40"]
+        return [*line, "--longest", "100", "--context-tokens", "40", "--save-every", "4", *more]
+
+    options = {
+        "env": {**os.environ, "OMP_NUM_THREADS": "1"},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    process = subprocess.Popen(command(tmp_path / "cut"), **options)
+    try:
+        deadline = time.monotonic() + 300
+        while not list((tmp_path / "cut").glob("checkpoints/checkpoint-*/trainer_state.json")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "cut" / "training.json").exists()
+    for out, more in (("cut", ["--resume"]), ("whole", [])):
+        subprocess.run(command(tmp_path / out, *more), check=True, **options)
+    cut, whole = (
+        json.loads((tmp_path / out / "training.json").read_text()) for out in ("cut", "whole")
+    )
+    assert [step for step, _ in cut["losses"]] == list(range(1, 41))
+    assert np.allclose(cut["losses"], whole["losses"], atol=1e-3)
+
+
 def test_accumulated_batches_count_alike(calm, text, tmp_path):
     """The loss of a step over two batches is the mean of theirs."""
     still = {**FAST, "lr": 1e-12, "weight_decay": 0.0, "memory": 0}
@@ -215,8 +254,12 @@ def test_the_student_reads_what_the_encoder_reads(calm):
     assert np.allclose(unit, wanted, atol=1e-4)
 
 
-def test_the_loss_by_hand(calm):
-    """Four terms on two texts of two orthogonal landmarks each, with the sums done by hand."""
+@pytest.mark.parametrize("autocast", [False, True])
+def test_the_loss_by_hand(calm, autocast):
+    """Four terms on two texts of two orthogonal landmarks each, with the sums done by hand.
+
+    Under autocast too: a score in bfloat16, divided by the temperature, would be noise.
+    """
     model = opened(calm("bert"), "lmk")
     student = AutoModel.from_pretrained(calm("bert"))
     options = AdaptSettings(
@@ -234,7 +277,8 @@ def test_the_loss_by_hand(calm):
         chunk=np.stack([unit[0], unit[1], unit[2], unit[3]]),
         owner=np.array([0, 0, 1, 1]),
     )
-    loss = float(objective([], targets))
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        loss = float(objective([], targets))
     text = ((1 - half) + 0) / 2  # text vectors: (e0+e1)/sqrt2 and (e2+e3)/sqrt2
     landmark = 1 / 4
     find = np.log(np.exp(half) + 1) - half  # own text scores sqrt(1/2), the other 0

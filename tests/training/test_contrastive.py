@@ -32,15 +32,19 @@ TOY = {
     "granularities": (8, 16),
     "precision": "float32",
 }
-HELD_OUT = toy_rows(99)
-CHANCE = 0.55  # above what untrained models get by luck; what is learned ends near 1
+HELD_OUT = [toy_rows(seed) for seed in range(99, 107)]
+# Random embeddings know a word when they see it again: 0.10 to 0.40 was seen of untrained models.
+UNTRAINED = 0.5
 
 
 def accuracy(encoder):
     """How often the text of a key word, never seen in training, comes first for it."""
-    queries = encoder.encode_queries([row["query"] for row in HELD_OUT])
-    texts = encoder.encode_documents([row["positive"] for row in HELD_OUT])
-    return float(np.mean((queries @ texts.T).argmax(1) == np.arange(len(KEY_WORDS))))
+    queries = encoder.encode_queries(KEY_WORDS)
+    found = []
+    for rows in HELD_OUT:
+        texts = encoder.encode_documents([row["positive"] for row in rows])
+        found.append((queries @ texts.T).argmax(1) == np.arange(len(KEY_WORDS)))
+    return float(np.mean(found))
 
 
 def opened(directory, **options):
@@ -51,9 +55,9 @@ def opened(directory, **options):
 def test_evidence_beyond_the_first_window_is_learned(kind, calm, toy_file, tmp_path):
     """From near chance to near perfect on texts never seen, of which only the end matters."""
     base = opened(calm(kind), pooling="lmk", granularity=8, max_tokens=WINDOW)
-    first_window = base.encode_landmarks([HELD_OUT[0]["positive"]])[0]
+    first_window = base.encode_landmarks([HELD_OUT[0][0]["positive"]])[0]
     assert first_window.n_windows > 1
-    assert accuracy(base) < CHANCE
+    assert accuracy(base) < UNTRAINED
     report = train(calm(kind), read_training_data(toy_file), tmp_path / "out", TrainSettings(**TOY))
     assert report.steps == 80
     assert report.losses[-1][1] < 0.3 < 1.5 < report.losses[0][1]
@@ -64,10 +68,11 @@ def test_evidence_beyond_the_first_window_is_learned(kind, calm, toy_file, tmp_p
 
 
 def test_the_first_window_alone_teaches_nothing(calm, toy_file, tmp_path):
-    """The counter-check: cut before the evidence, the same training stays at chance."""
+    """The counter-check: cut before the evidence, the same training gains nothing."""
     settings = TrainSettings(**TOY | {"steps": 40}, text_tokens=28)
     train(calm("bert"), read_training_data(toy_file), tmp_path / "out", settings)
-    assert accuracy(opened(tmp_path / "out")) < CHANCE
+    base = opened(calm("bert"), pooling="lmk", granularity=8, max_tokens=WINDOW)
+    assert accuracy(opened(tmp_path / "out")) < accuracy(base) + 0.1
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])

@@ -31,6 +31,7 @@ def check_zip(path: str) -> None:
         raise DocumentError(
             f"it is encrypted ({error}); remove its password", "encrypted"
         ) from None
+    # NotImplementedError: what zipfile raises for a compression method that it does not know.
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
         if isinstance(error, DocumentError):
             raise

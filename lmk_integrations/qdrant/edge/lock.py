@@ -45,6 +45,7 @@ class StoreLock:
                 f"The store {self._directory} is in use by {self._describe_holder()}. One process "
                 "at a time can open it: close the other one, or serve both from a Qdrant server."
             ) from error
+        # NotImplementedError: what filelock raises on a file system that has no locks.
         except (OSError, NotImplementedError) as error:
             raise StoreError(f"The store {self._directory} cannot be locked: {error}") from error
         # Without the note the lock still holds; only the message of the next one is poorer.
