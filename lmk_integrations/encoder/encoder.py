@@ -229,6 +229,11 @@ class LMKEncoder:
         """The device that computation runs on."""
         return self.model.load().device
 
+    @property
+    def has_landmarks(self) -> bool:
+        """Sections come with landmarks."""
+        return True
+
     def load(self) -> LMKEncoder:
         """Open the weights now instead of at the first use. Returns the encoder itself."""
         self.model.load()

@@ -21,6 +21,11 @@ def section_id(doc_id: str, content_hash: str, recipe: str, ordinal: int) -> str
     return str(uuid.uuid5(_NAMESPACE, json.dumps([doc_id, content_hash, recipe, ordinal])))
 
 
+def item_id(name: str) -> str:
+    """The id of the point of a text that is stored as it is, by its name."""
+    return str(uuid.uuid5(_NAMESPACE, json.dumps(["item", name])))
+
+
 def content_hash(pieces: Iterable[str], structure: Any = None) -> str:
     """Digest of a text, independent of how it is cut in pieces, and of its marks.
 

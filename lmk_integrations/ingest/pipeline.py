@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from lmk_integrations.core.pooling import l2_normalize
 from lmk_integrations.encoder import (
+    DocumentEncoder,
     EncodingCancelled,
-    LMKEncoder,
     SectionEncoding,
     StreamItem,
     TextDone,
@@ -57,7 +57,10 @@ class _Found:
 
 @dataclass(slots=True)
 class _Job:
-    """A document that must be encoded, while it is. stored: ordinals of sections found."""
+    """A document that must be encoded, while it is. stored: ordinals of sections found.
+
+    text: None for one that is not held. begin, end: the characters that sections cover so far.
+    """
 
     version: Version
     facts: Facts
@@ -65,6 +68,15 @@ class _Job:
     stale: bool
     stored: frozenset[int]
     pooled: NDArray[np.float64]
+    text: str | None
+    begin: int | None = None
+    end: int = 0
+
+    def uncovered(self) -> tuple[str, str]:
+        """The text before the first section and behind the last: white space."""
+        if self.text is None or self.begin is None:
+            return "", ""
+        return self.text[: self.begin], self.text[self.end :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +93,7 @@ class PipelineOptions:
 
 def run_pipeline(
     items: Iterable[Document | Failure],
-    encoder: LMKEncoder,
+    encoder: DocumentEncoder,
     sink: Sink,
     options: PipelineOptions,
 ) -> IngestReport:
@@ -103,7 +115,7 @@ def run_pipeline(
 class _Run:
     """The state of one run. One thread reads, this one encodes, one writes."""
 
-    def __init__(self, encoder: LMKEncoder, sink: Sink, options: PipelineOptions) -> None:
+    def __init__(self, encoder: DocumentEncoder, sink: Sink, options: PipelineOptions) -> None:
         self.report = IngestReport(dry_run=options.dry_run)
         self._encoder = encoder
         self._sink = sink
@@ -224,6 +236,7 @@ class _Run:
             stale=bool(known - {item.version}),
             stored=stored.ordinals,
             pooled=np.zeros(self._encoder.dim, np.float64) if pooled is None else pooled,
+            text=item.document.text if isinstance(item.document.text, str) else None,
         )
         self._next_job += 1
         wanted = _none if self._options.dry_run else _others_than(stored.ordinals)
@@ -251,6 +264,7 @@ class _Run:
                     n_unk=event.n_unk,
                     vector=l2_normalize(job.pooled.astype(np.float32)),
                     stale=job.stale,
+                    uncovered=job.uncovered(),
                 )
             )
         self.report.add_document(
@@ -259,6 +273,8 @@ class _Run:
         self._progress()
 
     def _take_section(self, section: SectionEncoding, job: _Job, writer: Writer) -> None:
+        job.begin = section.start if job.begin is None else job.begin
+        job.end = section.end
         if section.ordinal in job.stored:  # its part is in the sum already
             return
         if self._options.dry_run:

@@ -73,7 +73,8 @@ class HeadRecord:
     """A document's commit record, written when all its sections are stored.
 
     vector: (dim,) the whole document's vector. stale: whether sections of another version may be
-    stored and must go once this head is written.
+    stored and must go once this head is written. uncovered: the text before the first section
+    and behind the last, so that the whole text can be given back.
     """
 
     version: Version
@@ -83,6 +84,7 @@ class HeadRecord:
     n_unk: int
     vector: Floats
     stale: bool
+    uncovered: tuple[str, str] = ("", "")
 
     @property
     def n_bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class SearchHit:
     landmark_terms: (n_landmarks,) what each landmark adds to the pooled vector's score: they sum
         to the cosine of query and section vector (for pooling "lmk" and "mean").
     metadata: as the document had it, with source, title, section, heading, page, start, end.
+    given: the document's metadata exactly as it was given.
     """
 
     score: float
@@ -57,6 +58,7 @@ class SearchHit:
     landmark_terms: Floats
     landmark_spans: Ints
     metadata: Mapping[str, Any]
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The hit as JSON values."""

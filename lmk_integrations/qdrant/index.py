@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from qdrant_client import models
 
 from lmk_integrations.core.sections import max_section_rows
-from lmk_integrations.encoder import LMKEncoder
+from lmk_integrations.encoder import DocumentEncoder
 from lmk_integrations.encoder.settings import check_range
 from lmk_integrations.errors import ConfigError, StoreError
 from lmk_integrations.ingest.empty import EmptySink
@@ -27,6 +28,7 @@ from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.connect import connect
 from lmk_integrations.qdrant.filters import as_filter
 from lmk_integrations.qdrant.hits import SearchHit
+from lmk_integrations.qdrant.items import Item
 from lmk_integrations.qdrant.queries import (
     DEFAULT_PREFETCH,
     FUSIONS,
@@ -46,6 +48,7 @@ from lmk_integrations.qdrant.schema import (
 )
 from lmk_integrations.qdrant.search import Searcher
 from lmk_integrations.qdrant.store import QdrantSink, only, sections_of
+from lmk_integrations.qdrant.texts import StoredDocument, read_documents
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +63,8 @@ class LandmarkIndex:
     """Long documents in one Qdrant collection.
 
     client: a QdrantClient, an EdgeClient, or a location for `connect`.
-    encoder: None for what needs no vectors: `delete`, `count`, `info`, search mode "bm25".
+    encoder: an `LMKEncoder`, or any embedding functions as a `PlainEncoder`; None for what needs
+        none: `delete`, `get`, `count`, `info`, searches by a vector and in mode "bm25".
     section_tokens: the most tokens of a section; None takes what the collection was filled with,
         else the largest whole number of encoder windows up to 1,024.
     language: of BM25's stemming and stop words; fixed when the collection is created.
@@ -73,7 +77,7 @@ class LandmarkIndex:
         self,
         client: StoreClient | str | os.PathLike[str],
         collection: str,
-        encoder: LMKEncoder | None = None,
+        encoder: DocumentEncoder | None = None,
         *,
         section_tokens: int | None = None,
         language: str | None = None,
@@ -164,17 +168,38 @@ class LandmarkIndex:
         return sum(sink.delete(doomed[i : i + 64]) for i in range(0, len(doomed), 64))
 
     def delete(self, doc_ids: str | Sequence[str]) -> int:
-        """Delete documents by id with all their sections. Returns how many there were."""
+        """Delete documents and items by id. Returns how many there were."""
         wanted = [doc_ids] if isinstance(doc_ids, str) else list(doc_ids)
         return self._sink().delete(wanted) if self.exists else 0
+
+    def delete_where(self, filter: models.Filter | Mapping[str, Any]) -> None:  # noqa: A002
+        """Delete all points that a filter chooses. Raises ConfigError for an empty one."""
+        wanted = as_filter(filter)
+        if wanted is None or wanted == models.Filter():
+            raise ConfigError("an empty filter would delete everything; delete the collection")
+        if self.exists:
+            self._sink().delete_where(wanted)
+
+    def put(self, items: Sequence[Item]) -> None:
+        """Store items, one point each; one of a known id takes the old one's place.
+
+        Raises DocumentError, before anything is stored, naming an item that cannot be.
+        """
+        if not items:
+            return
+        encoder = self._needs_encoder("put")
+        sink = self._ensure(encoder, dry_run=False)
+        assert isinstance(sink, QdrantSink)
+        sink.write_items(items, encoder.dim)
 
     # -- looking ---------------------------------------------------------------------------
 
     def search(
         self,
-        query: str,
+        query: str = "",
         limit: int = 10,
         *,
+        vector: Sequence[float] | None = None,
         mode: Mode = "hybrid",
         filter: models.Filter | Mapping[str, Any] | None = None,  # noqa: A002 - Qdrant's word
         group_by_document: bool = False,
@@ -184,6 +209,7 @@ class LandmarkIndex:
     ) -> list[SearchHit]:
         """The best sections for a query, each with its best passage.
 
+        vector: (dim,) of the query, in place of encoding it.
         mode: "hybrid" (landmarks and BM25), "dense" (the pooled section vector), "landmark" (the
             best landmark), "bm25", or "document" (the whole document's vector).
         filter: a Qdrant filter, or a mapping over metadata such as
@@ -210,10 +236,11 @@ class LandmarkIndex:
         if mode == "bm25" and (sparse is None or not sparse.indices):
             return []
         parts = QueryParts(
-            vector=self._query_vector(query, needed=mode != "bm25"),
+            vector=self._query_vector(query, vector, needed=mode != "bm25"),
             sparse=sparse,
             filter=as_filter(filter),
             prefetch=max(prefetch, limit),
+            landmarks=self._identity is None or self._identity.landmarks,
         )
         return Searcher(self.client, self.collection).run(
             parts,
@@ -225,11 +252,37 @@ class LandmarkIndex:
             passage_tokens=self.passage_tokens if passage_tokens is None else passage_tokens,
         )
 
-    def _query_vector(self, query: str, *, needed: bool) -> list[float]:
+    def _query_vector(
+        self, query: str, vector: Sequence[float] | None, *, needed: bool
+    ) -> list[float]:
+        if vector is not None:
+            assert self._identity is not None
+            given, dim = np.asarray(vector, np.float32), int(self._identity.space["dim"])
+            if given.shape != (dim,) or not np.isfinite(given).all():
+                raise ConfigError(
+                    f"vector must be {dim} finite numbers, as in collection {self.collection!r}; "
+                    f"got shape {given.shape}"
+                )
+            found: list[float] = given.tolist()
+            return found
         if self.encoder is None and not needed:
             return []
         encoder = self._needs_encoder("this search mode")
         return [float(x) for x in encoder.encode_queries([query])[0]]
+
+    def get(self, doc_ids: str | Sequence[str]) -> dict[str, StoredDocument]:
+        """Documents and items by id: the whole text, and the metadata as it was given.
+
+        Those that are not stored, or not completely, are left out.
+        """
+        wanted = [doc_ids] if isinstance(doc_ids, str) else list(doc_ids)
+        return read_documents(self._sink(), wanted) if self.exists else {}
+
+    def points(
+        self, point_ids: Sequence[str], *, with_vectors: bool = False
+    ) -> dict[str, models.Record]:
+        """Points by `SearchHit.id` with their payloads; ``vector["lmk"]`` too, if asked for."""
+        return self._sink().points(point_ids, with_vectors=with_vectors) if self.exists else {}
 
     def count(self, doc_id: str | None = None) -> int:
         """Documents stored, or the sections of one document."""
@@ -247,6 +300,7 @@ class LandmarkIndex:
             "collection": self.collection,
             "documents": self._count(only("head")),
             "sections": self._count(only("section")),
+            "items": self._count(only("item")),
             "points": self._count(None),
             "model": identity.model if identity else None,
             "space": dict(identity.space) if identity else None,
@@ -276,7 +330,7 @@ class LandmarkIndex:
         bm25 = self._bm25().to_dict()
         return recipe_id(encoder.fingerprint, self.section_tokens, READER_VERSION, bm25)
 
-    def _recipe_parts(self, encoder: LMKEncoder) -> dict[str, Any]:
+    def _recipe_parts(self, encoder: DocumentEncoder) -> dict[str, Any]:
         return {
             **encoder.fingerprint_parts,
             "section_tokens": self.section_tokens,
@@ -333,7 +387,7 @@ class LandmarkIndex:
     def _sink(self) -> QdrantSink:
         return QdrantSink(self.client, self.collection, self._bm25())
 
-    def _ensure(self, encoder: LMKEncoder, *, dry_run: bool) -> Sink:
+    def _ensure(self, encoder: DocumentEncoder, *, dry_run: bool) -> QdrantSink | EmptySink:
         """The sink; creates the collection, and notes a new recipe, unless this is a dry run."""
         with self._lock:
             self._refresh()  # others may have made it meanwhile, or deleted it
@@ -346,6 +400,7 @@ class LandmarkIndex:
                     model=encoder.model_name,
                     recipe=parts,
                     bm25=self._bm25().to_dict(),
+                    landmarks=encoder.has_landmarks,
                 )
                 create_collection(self.client, self.collection, identity)
                 self._identity = identity
@@ -360,7 +415,7 @@ class LandmarkIndex:
                 write_identity(self.client, self.collection, self._identity)
         return self._sink()
 
-    def _needs_encoder(self, what: str) -> LMKEncoder:
+    def _needs_encoder(self, what: str) -> DocumentEncoder:
         if self.encoder is None:
             raise ConfigError(f"{what} needs an encoder: LandmarkIndex(client, name, LMKEncoder())")
         return self.encoder

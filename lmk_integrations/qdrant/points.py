@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from qdrant_client import models
 
 from lmk_integrations.core.pooling import unit_rows
@@ -13,6 +15,8 @@ from lmk_integrations.ingest.ids import head_id, section_id
 from lmk_integrations.ingest.records import Facts, HeadRecord, SectionRecord, Version
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.schema import BM25, DOCUMENT, LANDMARKS, LMK, RECORD
+
+Floats = NDArray[np.float32]
 
 # Keys that have a meaning at the top of a payload; user metadata is not copied over them.
 _RESERVED = {
@@ -25,6 +29,10 @@ _RESERVED = {
     "doc_id",
     "ref_doc_id",
 }
+# Keys of `metadata` that we set: a user's value under them is kept in the record as well.
+_OURS = {"source", "title", "doc_id", "section", "start", "end", "heading", "page"}
+_GIVEN = "given"
+_UNCOVERED = "uncovered"
 _SHARE_DIGITS = 7
 
 
@@ -33,7 +41,9 @@ def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruc
     version = record.version
     point_id = section_id(version.doc_id, version.content_hash, version.recipe, record.ordinal)
     unit, shares = unit_rows(record.landmarks, record.weights)
-    vectors: dict[str, Any] = {LMK: record.vector.tolist(), LANDMARKS: unit.tolist()}
+    vectors: dict[str, Any] = {LMK: record.vector.tolist()}
+    if len(unit):
+        vectors[LANDMARKS] = unit.tolist()
     sparse = bm25.encode_document(record.text)
     if sparse.indices:
         vectors[BM25] = sparse
@@ -47,7 +57,7 @@ def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruc
         "start": record.start,
         "ends": record.spans[:, 1].tolist(),
         "tokens": record.chunk_tokens.tolist(),
-        "shares": [round(float(share), _SHARE_DIGITS) for share in shares],
+        "shares": share_values(shares),
         "pooled_norm": record.pooled_norm,
         "n_tokens": record.n_tokens,
     }
@@ -79,8 +89,36 @@ def section_payload(
         "document_id": version.doc_id,
         "doc_id": version.doc_id,
         "ref_doc_id": version.doc_id,
-        RECORD: dict(own),
+        RECORD: with_given(own, facts.metadata),
     }
+
+
+def share_values(shares: Floats) -> list[float]:
+    """Landmarks' shares of the pooled vector, rounded to what a float32 holds."""
+    return [round(float(share), _SHARE_DIGITS) for share in shares]
+
+
+def with_given(own: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with those of the user's metadata that `shown_metadata` changes or leaves out."""
+    hidden = {key: value for key, value in metadata.items() if key in _OURS or value is None}
+    kept = {key: value for key, value in own.items() if key != _GIVEN}
+    return {**kept, _GIVEN: hidden} if hidden else kept
+
+
+def given_metadata(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A document's metadata as it was given, read from one of its points."""
+    shown = payload.get("metadata") or {}
+    own = payload.get(RECORD)
+    if not own:  # another store wrote it
+        return dict(shown)
+    given = {key: value for key, value in shown.items() if key not in _OURS}
+    return {**given, **own.get(_GIVEN, {})}
+
+
+def uncovered_text(head: Mapping[str, Any]) -> tuple[str, str]:
+    """The text before the first section and behind the last, from a head's record."""
+    before, after = head.get(_UNCOVERED, ("", ""))
+    return str(before), str(after)
 
 
 def shown_metadata(doc_id: str, facts: Facts) -> dict[str, Any]:
@@ -99,6 +137,8 @@ def head_point(record: HeadRecord) -> models.PointStruct:
         "n_tokens": record.n_tokens,
         "n_unk": record.n_unk,
     }
+    if any(record.uncovered):
+        own[_UNCOVERED] = list(record.uncovered)
     return models.PointStruct(
         id=head_id(record.version.doc_id),
         vector={DOCUMENT: record.vector.tolist()},
@@ -116,7 +156,12 @@ def head_payload(version: Version, facts: Facts, own: Mapping[str, Any]) -> dict
         "metadata": known,
         "doc_id": version.doc_id,
         **_node(head_id(version.doc_id), version, known, "", (None, None)),
-        RECORD: {**own, "title": facts.title, "source": facts.source, "root": facts.root},
+        RECORD: {
+            **with_given(own, facts.metadata),
+            "title": facts.title,
+            "source": facts.source,
+            "root": facts.root,
+        },
     }
 
 

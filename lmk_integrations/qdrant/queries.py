@@ -37,12 +37,13 @@ class HybridWeights:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryParts:
     """A query in the forms that the modes need. vector: (dim,) as a list, empty
-    where the mode needs none; sparse: BM25 terms."""
+    where the mode needs none; sparse: BM25 terms; landmarks: whether the collection has them."""
 
     vector: list[float]
     sparse: models.SparseVector | None
     filter: models.Filter | None
     prefetch: int
+    landmarks: bool = True
 
 
 def build_query(
@@ -56,42 +57,71 @@ def build_query(
     if mode == "document":
         return {"query": parts.vector, "using": DOCUMENT, "query_filter": parts.filter}
     if mode == "landmark":
-        return {"query": [parts.vector], "using": LANDMARKS, "prefetch": [_dense(parts)]}
+        return _landmark(parts)
     return _hybrid(fusion, weights, parts)
+
+
+def _landmark(parts: QueryParts) -> dict[str, Any]:
+    """By the best landmark; points without landmarks by the vector they have."""
+    if not parts.landmarks:
+        return {"query": parts.vector, "using": LMK, "query_filter": parts.filter}
+    arms = [
+        models.Prefetch(
+            query=[parts.vector], using=LANDMARKS, limit=parts.prefetch, prefetch=[_dense(parts)]
+        ),
+        _foreign(parts),
+    ]
+    best = models.FormulaQuery(
+        formula=models.SumExpression(sum=["$score[0]", "$score[1]"]),
+        defaults={"$score[0]": 0.0, "$score[1]": 0.0},
+    )
+    return {"prefetch": arms, "query": best}
 
 
 def _hybrid(fusion: Fusion, weights: HybridWeights, parts: QueryParts) -> dict[str, Any]:
     if parts.sparse is None or not parts.sparse.indices:
         return build_query("landmark", fusion, weights, parts)  # no word of the query counts
     candidates = [_dense(parts), _bm25(parts)]
-    both = [
-        models.Prefetch(
-            query=[parts.vector], using=LANDMARKS, limit=2 * parts.prefetch, prefetch=candidates
-        ),
-        models.Prefetch(
-            query=parts.sparse, using=BM25, limit=2 * parts.prefetch, prefetch=candidates
-        ),
-    ]
+    words = models.Prefetch(
+        query=parts.sparse, using=BM25, limit=2 * parts.prefetch, prefetch=candidates
+    )
+    nearest = models.Prefetch(
+        query=[parts.vector] if parts.landmarks else parts.vector,
+        using=LANDMARKS if parts.landmarks else LMK,
+        limit=2 * parts.prefetch,
+        prefetch=candidates,
+    )
+    arms = [nearest, words, _foreign(parts)] if parts.landmarks else [nearest, words]
     if fusion == "formula":
-        return {"prefetch": both, "query": _formula(weights)}
+        return {"prefetch": arms, "query": _formula(weights, len(arms))}
     kind = models.Fusion.RRF if fusion == "rrf" else models.Fusion.DBSF
-    return {"prefetch": both, "query": models.FusionQuery(fusion=kind)}
+    return {"prefetch": arms, "query": models.FusionQuery(fusion=kind)}
 
 
-def _formula(weights: HybridWeights) -> models.FormulaQuery:
+def _formula(weights: HybridWeights, n_arms: int) -> models.FormulaQuery:
     bm25 = models.DivExpression(
         div=models.DivParams(
             left="$score[1]",
             right=models.SumExpression(sum=["$score[1]", weights.bm25_half]),
         )
     )
+    # A point has a score in the first arm or in the last one.
+    nearest: list[Any] = [f"$score[{arm}]" for arm in range(n_arms) if arm != 1]
     terms: list[Any] = [
-        models.MultExpression(mult=[weights.landmark_weight, "$score[0]"]),
+        models.MultExpression(mult=[weights.landmark_weight, models.SumExpression(sum=nearest)]),
         models.MultExpression(mult=[weights.bm25_weight, bm25]),
     ]
     return models.FormulaQuery(
-        formula=models.SumExpression(sum=terms), defaults={"$score[0]": 0.0, "$score[1]": 0.0}
+        formula=models.SumExpression(sum=terms),
+        defaults={f"$score[{arm}]": 0.0 for arm in range(n_arms)},
     )
+
+
+def _foreign(parts: QueryParts) -> models.Prefetch:
+    """Points without landmarks, as other stores write them: their one vector stands for them."""
+    lacking = models.Filter(must_not=[models.HasVectorCondition(has_vector=LANDMARKS)])
+    wanted = lacking if parts.filter is None else models.Filter(must=[parts.filter, lacking])
+    return models.Prefetch(query=parts.vector, using=LMK, limit=parts.prefetch, filter=wanted)
 
 
 def _dense(parts: QueryParts) -> models.Prefetch:

@@ -32,12 +32,14 @@ class CollectionIdentity:
     space: the encoder's space by parts; model: its name, for messages only.
     recipe: the parts of the recipe that new documents are stored under.
     bm25: settings of the sparse encoder, fixed when the collection is made.
+    landmarks: whether sections have landmark vectors beside their own.
     """
 
     space: Mapping[str, Any]
     model: str
     recipe: Mapping[str, Any]
     bm25: Mapping[str, Any]
+    landmarks: bool = True
     version: int = _SCHEMA_VERSION
 
     def to_metadata(self) -> dict[str, Any]:
@@ -58,11 +60,14 @@ def create_collection(client: StoreClient, name: str, identity: CollectionIdenti
         datatype=models.Datatype.FLOAT16,
     )
     plain = models.VectorParams(size=dim, distance=models.Distance.COSINE)
+    vectors = {LMK: plain, DOCUMENT: plain}
+    if identity.landmarks:
+        vectors[LANDMARKS] = landmarks
     call(
         client,
         lambda: client.create_collection(
             name,
-            vectors_config={LMK: plain, LANDMARKS: landmarks, DOCUMENT: plain},
+            vectors_config=vectors,
             sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
             metadata=identity.to_metadata(),
         ),

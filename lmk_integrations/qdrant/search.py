@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,8 +14,9 @@ from qdrant_client import models
 from lmk_integrations.core.passages import best_run, grow_to_sentences
 from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.hits import Passage, SearchHit
+from lmk_integrations.qdrant.points import given_metadata
 from lmk_integrations.qdrant.queries import Fusion, HybridWeights, Mode, QueryParts, build_query
-from lmk_integrations.qdrant.schema import LANDMARKS, RECORD
+from lmk_integrations.qdrant.schema import LANDMARKS, LMK, RECORD
 from lmk_integrations.text.structure import sentence_starts
 
 Floats = NDArray[np.float32]
@@ -55,7 +57,8 @@ class Searcher:
             )
         else:
             ranked = self._query(build_query(mode, fusion, weights, parts), limit)
-        vectors = self._landmarks([point.id for point in ranked]) if parts.vector else {}
+        shown = [point.id for point in ranked] if parts.vector and parts.landmarks else []
+        vectors = self._landmarks(shown)
         query = np.asarray(parts.vector, np.float32) if parts.vector else None
         return [
             to_hit(point, query, vectors.get(str(point.id)), passage_tokens) for point in ranked
@@ -95,8 +98,8 @@ class Searcher:
         if not doc_ids:
             return []
         arguments = {
-            "query": [parts.vector],
-            "using": LANDMARKS,
+            "query": [parts.vector] if parts.landmarks else parts.vector,
+            "using": LANDMARKS if parts.landmarks else LMK,
             "query_filter": models.Filter(must=[inside]),
         }
         shown = self._grouped(lambda _: arguments, len(doc_ids))
@@ -130,7 +133,7 @@ def doc_id_of(point: models.ScoredPoint | models.Record) -> str:
     """The document a point belongs to; a point that something else wrote is its own document."""
     payload = point.payload or {}
     own = payload.get(RECORD) or {}
-    return str(own.get("doc_id") or payload.get("doc_id") or point.id)
+    return str(own.get("of") or own.get("doc_id") or payload.get("doc_id") or point.id)
 
 
 def to_hit(
@@ -139,8 +142,7 @@ def to_hit(
     """A ranked point as a hit. query, rows: None where there are none to compare."""
     payload = point.payload or {}
     own = payload.get(RECORD) or {}
-    metadata = payload.get("metadata") or {}
-    text = str(payload.get("page_content") or "")
+    text, metadata = _content(payload)
     start = int(own.get("start", 0))
     ends = np.asarray(own.get("ends", [start + len(text)]), np.int64)
     spans = np.stack([np.concatenate([[start], ends[:-1]]), ends], axis=1)
@@ -167,7 +169,20 @@ def to_hit(
         landmark_terms=terms,
         landmark_spans=spans,
         metadata=metadata,
+        given=given_metadata(payload) if own else metadata,
     )
+
+
+def _content(payload: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A point's text and metadata, where LangChain's store and ours keep them, or LlamaIndex's."""
+    if "page_content" in payload or "_node_content" not in payload:
+        return str(payload.get("page_content") or ""), payload.get("metadata") or {}
+    try:
+        node = json.loads(payload["_node_content"])
+    except (TypeError, ValueError):  # another store wrote it, in a way of its own
+        node = {}
+    node = node if isinstance(node, dict) else {}
+    return str(node.get("text") or payload.get("text") or ""), node.get("metadata") or {}
 
 
 def _placed(passage: Passage, own: Mapping[str, Any]) -> Passage:

@@ -18,8 +18,10 @@ from lmk_integrations.ingest.records import (
     StoredSections,
     Version,
 )
+from lmk_integrations.ingest.writer import MAX_BATCH_BYTES
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.client import StoreClient, call
+from lmk_integrations.qdrant.items import Item, item_point
 from lmk_integrations.qdrant.points import (
     head_payload,
     head_point,
@@ -97,6 +99,39 @@ class QdrantSink:
         )
         return int(result.count)
 
+    def payloads(self, wanted: models.Filter) -> Iterator[dict[str, Any]]:
+        """The payloads of all points that a filter chooses."""
+        for record in self._scroll(wanted, payload=True):
+            yield dict(record.payload or {})
+
+    def points(self, ids: Sequence[str], *, with_vectors: bool) -> dict[str, models.Record]:
+        """Points by id, with their payloads, and their own vectors where asked for."""
+        vectors: Any = [LMK] if with_vectors else False
+        found: dict[str, models.Record] = {}
+        for first in range(0, len(ids), _PAGE):
+            page = list(ids[first : first + _PAGE])
+            records = self._call(
+                lambda page=page: self._client.retrieve(  # type: ignore[misc]
+                    self._collection, page, with_payload=True, with_vectors=vectors
+                )
+            )
+            found |= {str(record.id): record for record in records}
+        return found
+
+    def write_items(self, items: Sequence[Item], dim: int) -> None:
+        """Store items, in batches bounded in points and bytes; returns when they are readable."""
+        points = [item_point(item, self._bm25, dim) for item in items]
+        batch: list[models.PointStruct] = []
+        size = 0
+        for item, point in zip(items, points, strict=True):
+            if batch and (len(batch) >= _PAGE or size + item.n_bytes > MAX_BATCH_BYTES):
+                self._upsert(batch)
+                batch, size = [], 0
+            batch.append(point)
+            size += item.n_bytes
+        if batch:
+            self._upsert(batch)
+
     def write_sections(self, records: Sequence[SectionRecord]) -> None:
         """Store sections; returns when they are readable."""
         self._upsert([section_point(record, self._bm25) for record in records])
@@ -127,13 +162,21 @@ class QdrantSink:
                 self._overwrite(point_id, head_payload(version, facts, own))
 
     def delete(self, doc_ids: Sequence[str]) -> int:
-        """Delete documents with all their sections. Returns how many of them had a head."""
+        """Delete documents and items. Returns how many of them there were."""
         if not doc_ids:
             return 0
-        known = self.heads(doc_ids)
+        # A head or an item, one for each.
+        whole = models.Filter(must=[_of(doc_ids)], must_not=[_equals("kind", "section")])
+        known = self._call(
+            lambda: self._client.count(self._collection, count_filter=whole, exact=True)
+        )
         # In one operation: nothing is left behind, whatever interrupts it.
-        self._delete(models.FilterSelector(filter=models.Filter(must=[_of(doc_ids)])))
-        return len(known)
+        self.delete_where(models.Filter(must=[_of(doc_ids)]))
+        return int(known.count)
+
+    def delete_where(self, wanted: models.Filter) -> None:
+        """Delete all points that a filter chooses."""
+        self._delete(models.FilterSelector(filter=wanted))
 
     def doc_ids(self, prefix: str = "", root: str | None = None) -> Iterator[str]:
         """The ids of stored documents that begin with a prefix; of one folder where given."""
