@@ -40,6 +40,7 @@ _FREE = ("save_every", "device", "minutes", "steps", "dtype")
 _TIMED_BATCHES = 4
 _KEPT_LOSSES = 1000
 _TEXT_TOKENS = 512  # of a text with several landmarks, about
+_SAMPLED_TEXTS = 400  # to learn what domains the corpus has
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,10 @@ class _Run:
         self.granularities = granularities
         self.student_model = student_model
         self.steps = Steps(corpus, settings, np.array(granularities, np.int64))
-        self._teacher = Teacher(teacher_model, settings.context_tokens)
+        self._teacher = Teacher(teacher_model, settings.context_tokens, settings.sharpen)
+        # Texts drawn twice would look like texts that are alike.
+        sampled = min(_SAMPLED_TEXTS, len(corpus.ids) // (2 * _TEXT_TOKENS))
+        self._teacher.learn_domains(self.steps.sample(sampled), settings.seed)
         self._layout = StudentLayout(student_model)
         student, _ = load_transformer(student_model.transformer, torch.float32)
         self.objective = Objective(

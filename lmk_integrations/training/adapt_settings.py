@@ -10,6 +10,15 @@ from lmk_integrations.errors import ConfigError
 from lmk_integrations.training.save import SavedDtype
 from lmk_integrations.training.settings import Precision, check_positive
 
+_MAY_BE_0 = (
+    "weight_decay",
+    "sharpen",
+    "text_weight",
+    "landmark_weight",
+    "find_weight",
+    "part_weight",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptSettings:
@@ -23,6 +32,8 @@ class AdaptSettings:
     context_tokens: the most tokens that the base reads at once for a target. Keep it to what the
         base was trained on; longer texts are the mean over such windows.
     lr: peak learning rate, after ``warmup`` (a share of the steps), falling to 0 as a cosine.
+    sharpen: how much of the direction that tells a long text from others of its domain is added
+        to its target (see `domains`); 0 keeps the plain mean over windows.
     text_weight, landmark_weight: of the distances to the targets; find_weight, part_weight: of
         finding a text by one of its chunks, by its vector and by its other landmarks, with
         ``temperature``; memory: text vectors of past steps that serve as further negatives.
@@ -41,12 +52,13 @@ class AdaptSettings:
     lr: float = 2e-4
     warmup: float = 0.05
     weight_decay: float = 0.01
+    sharpen: float = 0.5
     text_weight: float = 10.0
     landmark_weight: float = 10.0
     find_weight: float = 1.0
     part_weight: float = 0.3
     temperature: float = 0.02
-    memory: int = 1024
+    memory: int = 4096
     seed: int = 0
     save_every: int = 200
     dtype: SavedDtype = "float32"
@@ -77,9 +89,8 @@ class AdaptSettings:
             check_positive("shares", share)
         for name in ("lr", "temperature"):
             check_positive(name, getattr(self, name))
-        for name in ("weight_decay", "text_weight", "landmark_weight", "find_weight"):
+        for name in _MAY_BE_0:
             _check_not_negative(name, getattr(self, name))
-        _check_not_negative("part_weight", self.part_weight)
         if not 0 <= self.warmup < 1:
             raise ConfigError(f"warmup={self.warmup!r} must be a share of the steps, below 1")
         check_choice("dtype", self.dtype, get_args(SavedDtype))

@@ -115,12 +115,13 @@ class Objective(torch.nn.Module):
         wanted_text = torch.from_numpy(targets.text).to(device)
         wanted_landmark = torch.from_numpy(targets.landmark).to(device)
         chunk = torch.from_numpy(targets.chunk).to(device)
+        counts = torch.bincount(owner, minlength=n_texts)
+        share = counts.float().sqrt()  # the mean of many landmarks is the harder to bring right
         terms = {
-            "text": (1 - (text * wanted_text).sum(1)).mean(),
+            "text": ((1 - (text * wanted_text).sum(1)) * share).sum() / share.sum(),
             "landmark": (1 - (landmark * wanted_landmark).sum(1)).mean(),
         }
         weights = {"text": settings.text_weight, "landmark": settings.landmark_weight}
-        counts = torch.bincount(owner, minlength=n_texts)
         asked = torch.nonzero(counts[owner] > 1).squeeze(1)  # a lone chunk is its text
         if len(asked):
             share = 1 / counts[owner[asked]].float().sqrt()

@@ -15,7 +15,10 @@ Ints = NDArray[np.int64]
 
 # Lengths in tokens, a quarter of the texts each: a sentence, a passage, about a window, longer.
 _BANDS = ((6, 40), (40, 256), (256, 512), (512, 1 << 30))
-WIDE_WEIGHT, WINDOW_WEIGHT = 0.7, 0.5
+WIDE_WEIGHT, WINDOW_WEIGHT, TEXT_WEIGHT = 0.7, 0.5, 0.6
+
+_SAMPLED_TOKENS = 1024
+_SAMPLE = 1 << 40  # in the place of a batch's number
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,22 @@ class Steps:
         rng = np.random.default_rng((self._settings.seed, number))
         return [self._piece(rng, place) for place in range(self._settings.batch)]
 
+    def sample(self, count: int) -> list[Piece]:
+        """Long texts in the finest granularity, to learn what domains there are."""
+        rng = np.random.default_rng((self._settings.seed, _SAMPLE))
+        longest = min(_SAMPLED_TOKENS, self._settings.longest)
+        texts = [self._ids(rng, longest, longest) for _ in range(count)]
+        return [Piece(ids, chunk_bounds(len(ids), int(self._granularities.min()))) for ids in texts]
+
     def _piece(self, rng: np.random.Generator, place: int) -> Piece:
         low, high = _BANDS[place % len(_BANDS)]
         high = max(2, min(high, self._settings.longest))
         low = max(1, min(low, high - 1))
+        ids = self._ids(rng, low, high)
+        granularity = int(rng.choice(self._granularities, p=self._shares))
+        return Piece(ids, chunk_bounds(len(ids), granularity))
+
+    def _ids(self, rng: np.random.Generator, low: int, high: int) -> Ints:
         length = round(float(np.exp(rng.uniform(np.log(low), np.log(high)))))
         corpus = self._corpus
         # By tokens, not by documents: a place anywhere, then the sentence that begins before it.
@@ -55,9 +70,7 @@ class Steps:
         if end < stop:  # end with a sentence where one ends not far from here
             ends = int(corpus.starts[np.searchsorted(corpus.starts, end, side="right") - 1])
             end = ends if ends - start >= 0.7 * length else end
-        granularity = int(rng.choice(self._granularities, p=self._shares))
-        ids = corpus.ids[start:end].astype(np.int64)
-        return Piece(ids, chunk_bounds(len(ids), granularity))
+        return corpus.ids[start:end].astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
