@@ -23,6 +23,7 @@ from lmk_integrations._adapters import Cancelled, EncoderFields, EncoderOptions
 from lmk_integrations.encoder import LMKEncoder
 from lmk_integrations.encoder.locate import DEFAULT_MODEL
 from lmk_integrations.llama_index.cache import COLLECTION, CachedVectors, Kind, vector_keys
+from lmk_integrations.llama_index.handover import HANDOVER
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,9 @@ class LMKEmbedding(EncoderFields, BaseEmbedding):
     num_workers: accepted; async calls take turns on one thread of the object's own, since a
         model run by several threads at once is no faster.
     options: as in `LMKEncoder`.
+
+    While an `LMKVectorStore` of this model is open, the landmarks of the texts embedded wait for
+    its `add`, so that it need not encode them again.
 
     The model is opened when the object is made. Pickles and `to_dict` carry the configuration; an
     unpickled object opens the model at its first use. Landmarks and spans: ``.encoder``.
@@ -103,7 +107,13 @@ class LMKEmbedding(EncoderFields, BaseEmbedding):
     def _encode(
         self, kind: Kind, texts: list[str], cancelled: Cancelled | None = None
     ) -> list[Embedding]:
-        encode = self.encoder.encode_queries if kind == "query" else self.encoder.encode_documents
+        encoder = self.encoder
+        if kind == "document" and HANDOVER.is_expected(encoder.space):
+            encodings = encoder.encode_landmarks(texts, cancelled=cancelled)
+            for text, encoding in zip(texts, encodings, strict=True):
+                HANDOVER.offer(encoder.space, text, encoding)
+            return [encoding.vector.tolist() for encoding in encodings]
+        encode = encoder.encode_queries if kind == "query" else encoder.encode_documents
         found: list[Embedding] = encode(texts, cancelled=cancelled).tolist()
         return found
 
