@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from lmk_integrations import __version__
 from lmk_integrations.cli.adapt_args import add_adapt
+from lmk_integrations.cli.copy_args import add_copy, add_rebuild
 from lmk_integrations.cli.eval_args import add_eval
 from lmk_integrations.cli.train_args import add_mine, add_train
 
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     _search(commands)
     _delete(commands)
     _info(commands)
+    add_copy(commands, _EXIT_CODES)
     add_eval(commands, _EXIT_CODES)
     add_adapt(commands, _EXIT_CODES)
     add_train(commands, _EXIT_CODES)
@@ -101,6 +103,7 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--fail-fast", action="store_true", help="stop at the first item that fails"
     )
+    add_rebuild(parser)
     _json(parser)
 
 

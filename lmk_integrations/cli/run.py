@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         "search": _search,
         "delete": _delete,
         "info": _info,
+        "copy": _copy,
         "eval": _eval,
         "adapt": _adapt,
         "train": _train,
@@ -82,13 +83,16 @@ def _existing(arguments: argparse.Namespace) -> str:
 def _encoder(arguments: argparse.Namespace) -> Any:
     from lmk_integrations.encoder import LMKEncoder
 
-    return LMKEncoder(arguments.model, device=arguments.device)
+    granularity = getattr(arguments, "granularity", None)
+    return LMKEncoder(arguments.model, device=arguments.device, granularity=granularity)
 
 
 def _ingest(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.copy_run import check_rebuild, run_rebuild
     from lmk_integrations.ingest.sources import ReadOptions
     from lmk_integrations.qdrant import LandmarkIndex
 
+    check_rebuild(arguments)
     for path in arguments.paths:
         if not Path(path).exists():
             return _complain(f"{path}: no such file or folder", EXIT_USAGE)
@@ -100,6 +104,9 @@ def _ingest(arguments: argparse.Namespace) -> int:
         follow_symlinks=arguments.follow_symlinks,
     )
     paths = [Path(path) for path in arguments.paths]
+    if arguments.rebuild:
+        with _stop_on_interrupt() as stop:
+            return run_rebuild(arguments, lambda: _encoder(arguments), paths, options, stop)
     location = arguments.location
     if arguments.dry_run and not _is_there(location):
         location = ":memory:"  # a dry run makes no store
@@ -181,6 +188,13 @@ def _info(arguments: argparse.Namespace) -> int:
     else:
         print_info(found, arguments.location)
     return EXIT_OK
+
+
+def _copy(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.copy_run import run_copy
+
+    with _stop_on_interrupt() as stop:
+        return run_copy(arguments, stop)
 
 
 def _eval(arguments: argparse.Namespace) -> int:

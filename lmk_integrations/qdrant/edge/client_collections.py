@@ -140,6 +140,24 @@ class CollectionMethods(ClientBase):
         check_options("delete_collection", options)
         return self._store.delete(collection_name)
 
+    def rename_collection(
+        self, collection_name: str, new_name: str, change_aliases_operations: Sequence[Any] = ()
+    ) -> bool:
+        """Give a collection another name, which a server cannot. Its aliases follow it.
+
+        change_aliases_operations: see `update_collection_aliases`; done with the renaming in one
+            step, so that an alias can take the old name without a moment in between.
+
+        Raises StoreError, changing nothing, where the name is taken or an operation fails.
+        """
+        _check_name(new_name, "collection")
+        self._store.rename(
+            collection_name,
+            new_name,
+            lambda manifest: _with_aliases(manifest, change_aliases_operations),
+        )
+        return True
+
     # -- aliases
 
     def update_collection_aliases(
@@ -147,14 +165,7 @@ class CollectionMethods(ClientBase):
     ) -> bool:
         """Create, delete and rename aliases: all of the operations, or none when one fails."""
         check_options("update_collection_aliases", options)
-
-        def change(manifest: Manifest) -> Manifest:
-            aliases = dict(manifest.aliases)
-            for operation in change_aliases_operations:
-                _change_alias(aliases, operation, manifest.collections)
-            return Manifest(collections=manifest.collections, aliases=aliases)
-
-        self._store.change(change)
+        self._store.change(lambda manifest: _with_aliases(manifest, change_aliases_operations))
         return True
 
     def get_aliases(self, **options: Any) -> models.CollectionsAliasesResponse:
@@ -246,6 +257,13 @@ def _check_vector(name: str, vector: Any) -> None:
         raise StoreError(
             f"Vector {name!r} has size {vector.size}; it must lie between 1 and {_MAX_VECTOR_SIZE}."
         )
+
+
+def _with_aliases(manifest: Manifest, operations: Sequence[Any]) -> Manifest:
+    aliases = dict(manifest.aliases)
+    for operation in operations:
+        _change_alias(aliases, operation, manifest.collections)
+    return Manifest(collections=manifest.collections, aliases=aliases)
 
 
 def _change_alias(aliases: dict[str, str], operation: Any, collections: Mapping[str, Any]) -> None:

@@ -55,6 +55,15 @@ class Manifest:
         """A copy that holds `entry` under `name`."""
         return replace(self, collections={**self.collections, name: entry})
 
+    def with_name(self, name: str, new_name: str) -> Manifest:
+        """A copy in which the collection `name` is called `new_name`; aliases of it follow."""
+        return Manifest(
+            collections={
+                new_name if key == name else key: value for key, value in self.collections.items()
+            },
+            aliases={alias: new_name if to == name else to for alias, to in self.aliases.items()},
+        )
+
     def without_collection(self, name: str) -> Manifest:
         """A copy that holds neither the collection `name` nor an alias of it."""
         return Manifest(

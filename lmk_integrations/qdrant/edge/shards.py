@@ -155,6 +155,25 @@ class EdgeStore:
                 self.delete(name)
                 raise
 
+    def rename(self, name: str, new_name: str, update: Callable[[Manifest], Manifest]) -> None:
+        """Give a collection another name; its aliases follow. Nothing on disk moves.
+
+        update: a further change of the manifest, in the same step. It may raise to refuse both.
+        """
+        with self._mutex:
+            manifest = self.manifest
+            if name not in manifest.collections:
+                raise StoreError(f"The store {self.directory} has no collection {name!r}.")
+            if new_name in manifest.collections:
+                raise StoreError(f"Collection {new_name!r} already exists in {self.directory}.")
+            if new_name in manifest.aliases:
+                raise StoreError(f"{new_name!r} already exists in {self.directory}, as an alias.")
+            self.change(lambda current: update(current.with_name(name, new_name)))
+            opened = self._open.pop(name, None)
+            if opened is not None:
+                opened.name = new_name  # who reads from it just now goes on
+                self._open[new_name] = opened
+
     def delete(self, name: str) -> bool:
         """Remove a collection, its data and its aliases. False when there is none."""
         with self._mutex:
@@ -225,13 +244,18 @@ class EdgeStore:
 
     def _wrap(self, name: str, entry: CollectionEntry, shard: qe.EdgeShard) -> EdgeCollection:
         params = models.CollectionParams.model_validate(entry.params)
-        return EdgeCollection(
+        collection = EdgeCollection(
             name,
             params,
             shard,
             stale_statistics=entry.stale_statistics,
-            on_stale=lambda: self.change_entry(name, stale_statistics=True),
+            on_stale=lambda: self._note_stale(collection),
         )
+        return collection
+
+    def _note_stale(self, collection: EdgeCollection) -> None:
+        with self._mutex:  # so that it keeps its name meanwhile
+            self.change_entry(collection.name, stale_statistics=True)
 
 
 # Open stores of this process by real path. A second client on the same directory, as when a
