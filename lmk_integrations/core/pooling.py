@@ -3,7 +3,8 @@
 One picture serves every mode. A window gives *rows*, each the mean of the token states in a
 run of positions, and a text's vector is the weighted mean of all its rows over all windows:
 
-    lmk    row = the state at a landmark, weight 1
+    lmk    row = the state at a landmark, weight 1; landmarks that close a window count to its last
+           row, each with weight 1
     mean   row = the mean over a chunk's tokens, weight = their number; the window's special
            tokens count to its first and last row, so the total is the mean over all tokens
     cls    rows as for mean, but the text's vector is the state of the first token
@@ -50,6 +51,7 @@ def plan_rows(
     length: int,
     *,
     pooled_prefix_start: int = 0,
+    n_closing: int = 0,
 ) -> RowPlan:
     """Decide the rows of one window.
 
@@ -59,10 +61,14 @@ def plan_rows(
     n_prefix: special and prompt tokens before the first chunk; length: positions in the window.
     pooled_prefix_start: the first position that counts in a mean (past a prompt that a model
         leaves out of its pooling).
+    n_closing: for "lmk", landmarks right behind that of the last chunk.
     """
     if pooling == "lmk":
-        at = positions[first_owned:]
-        return RowPlan(at, at + 1, np.ones(len(at), np.float32))
+        at, weights = positions[first_owned:], np.ones(len(positions) - first_owned, np.float32)
+        stops = at + 1
+        stops[-1] += n_closing
+        weights[-1] += n_closing
+        return RowPlan(at, stops, weights)
     starts, stops = positions[first_owned:-1].copy(), positions[first_owned + 1 :].copy()
     if pooling == "mean":
         if first_owned == 0:

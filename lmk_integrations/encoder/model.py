@@ -22,6 +22,7 @@ from lmk_integrations.encoder.identity import (
     tokenizer_digest,
     weights_digest,
 )
+from lmk_integrations.encoder.landmark_files import LandmarkStyle
 from lmk_integrations.encoder.locate import BASE_MODEL, DEFAULT_MODEL, locate_model
 from lmk_integrations.encoder.model_files import read_model_files
 from lmk_integrations.encoder.plan import Layout
@@ -49,18 +50,34 @@ class OpenModel:
         self._loaded: Backend | None = None
         self.directory = locate_model(model, local_files_only=settings.local_files_only)
         self._files = read_model_files(self.directory)
-        self.tokenizer = Tokenizer(self._files.transformer, lower_case=self._files.lower_case)
+        self.tokenizer = Tokenizer(
+            self._files.transformer,
+            lower_case=self._files.lower_case,
+            landmark_id=self._files.landmarks.token_id,
+        )
         self.dense: list[Dense] = [load_dense(files) for files in self._files.dense]
         self.pooling: Pooling = settings.pooling or self._files.pooling or "mean"
-        self.granularity: int | str = (
-            settings.granularity or self._files.granularity or DEFAULT_GRANULARITY
-        )
         self._hidden_size, positions = position_limit(self._files.transformer)
         self.max_tokens = self._window(positions)
         self.query_prompt = _chosen(settings.query_prompt, self._files.query_prompt)
         self.document_prompt = _chosen(settings.document_prompt, self._files.document_prompt)
+        self.granularity: int | str = settings.granularity or self._saved_granularity()
         self.dim = self._dim()
         self._check()
+
+    @property
+    def landmarks(self) -> LandmarkStyle:
+        """How the model's landmarks stand."""
+        return self._files.landmarks
+
+    @property
+    def _framed(self) -> bool:
+        return self.pooling == "lmk" and self.landmarks.framed
+
+    @property
+    def _suffix(self) -> tuple[int, ...]:
+        """The special tokens behind a window's last chunk."""
+        return self.tokenizer.suffix if self.pooling != "lmk" or self._framed else ()
 
     @property
     def transformer(self) -> Path:
@@ -79,6 +96,8 @@ class OpenModel:
             "pool_prompt": self._files.pool_prompt,
             "activations": [files.activation for files in self._files.dense],
         }
+        if self._framed:
+            frame["framed"] = True
         return Space(
             weights=weights_digest(directories),
             architecture=config_digest(self._files.transformer),
@@ -108,9 +127,7 @@ class OpenModel:
         """Text tokens that one full window takes, in whole chunks."""
         tokenizer = self.tokenizer
         prompt = len(tokenizer.encode(self.document_prompt).ids) if self.document_prompt else 0
-        room = self.max_tokens - len(tokenizer.prefix) - prompt
-        if self.pooling != "lmk":
-            room -= len(tokenizer.suffix)
+        room = self.max_tokens - len(tokenizer.prefix) - prompt - len(self._suffix)
         if self.granularity == "sentence":
             return max(1, room)
         per_chunk = int(self.granularity) + (1 if self.pooling == "lmk" else 0)
@@ -125,7 +142,8 @@ class OpenModel:
     def max_section_tokens(self) -> int:
         """The most tokens of a section whose landmarks still fit one Qdrant point."""
         per_row = 1 if self.granularity == "sentence" else int(self.granularity)
-        return max_section_rows(self.dim) * per_row
+        first_is_short = self._framed and bool(self.document_prompt)
+        return (max_section_rows(self.dim) - first_is_short) * per_row
 
     def load(self) -> Backend:
         """Open the weights now instead of at the first use."""
@@ -159,12 +177,13 @@ class OpenModel:
             overlap_tokens=self.settings.overlap_tokens,
             section_tokens=section_tokens,
             prefix=tokenizer.prefix,
-            suffix=tokenizer.suffix,
+            suffix=self._suffix,
             landmark_id=tokenizer.landmark_id,
             fallback_id=fallback,
             unk_id=tokenizer.unk_id,
             pool_prompt=self._files.pool_prompt,
             prompt=prompt,
+            framed=self._framed,
         )
 
     def project(self, rows: Floats) -> Floats:
@@ -200,6 +219,19 @@ class OpenModel:
         saved = self._files.max_tokens or self.tokenizer.model_max_length
         return min(saved, positions)
 
+    def _saved_granularity(self) -> int:
+        saved = self._files.granularity or DEFAULT_GRANULARITY
+        if not self._framed:
+            return saved
+        # Landmark modules may have chunks that no window takes whole: they cut the text there.
+        return max(1, min(saved, self.max_tokens - sum(self._around()) - 1))
+
+    def _around(self) -> tuple[int, int]:
+        """(special tokens around a text, tokens of the longest prompt)."""
+        prompts = (self.query_prompt, self.document_prompt)
+        longest = max(len(self.tokenizer.encode(prompt).ids) for prompt in prompts)
+        return len(self.tokenizer.prefix) + len(self.tokenizer.suffix), longest
+
     def _check(self) -> None:
         """Refuse what cannot work, warn of what cannot work well."""
         if not list(self._files.transformer.glob("*.safetensors")):
@@ -212,10 +244,8 @@ class OpenModel:
                 f"{self.name!r} has neither a separator nor an end token to use as landmark; "
                 "use pooling='mean'"
             )
-        frame = len(self.tokenizer.prefix) + len(self.tokenizer.suffix)
+        frame, longest = self._around()
         chunk = 1 if self.granularity == "sentence" else int(self.granularity)
-        prompts = (self.query_prompt, self.document_prompt)
-        longest = max(len(self.tokenizer.encode(prompt).ids) for prompt in prompts)
         if frame + longest + chunk + 1 > self.max_tokens:
             raise ConfigError(
                 f"granularity={self.granularity} does not fit a window of max_tokens="
@@ -228,6 +258,25 @@ class OpenModel:
             )
         if self.pooling == "lmk" and not self._files.landmark_trained:
             _warn_untrained(self.name)
+        if self._framed:
+            self._check_framed(longest)
+
+    def _check_framed(self, longest_prompt: int) -> None:
+        """Refuse or warn where the vectors would not be those of the model's own modules."""
+        layout, landmark = self.layout("", None), self.tokenizer.landmark_id
+        if landmark in layout.prefix or landmark in layout.suffix[layout.n_closing :]:
+            raise ModelError(
+                f"the tokenizer of {self.name!r} puts the landmark {landmark} around a text in a "
+                "place where it cannot be pooled; supported are landmarks right behind a text"
+            )
+        if self.granularity != "sentence" and longest_prompt >= int(self.granularity):
+            warnings.warn(
+                f"a prompt of {self.name!r} takes {longest_prompt} tokens, which is no less than "
+                f"its granularity={self.granularity}: sentence-transformers would put landmarks "
+                "into the prompt, this package does not. Vectors of texts with it will differ",
+                UserWarning,
+                stacklevel=5,
+            )
 
 
 _warned: set[str] = set()

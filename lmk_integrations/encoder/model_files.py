@@ -5,13 +5,19 @@ Nothing here runs code from the directory: module classes are recognised by name
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lmk_integrations.core.pooling import POOLINGS, Pooling
-from lmk_integrations.encoder.settings import is_unicode
+from lmk_integrations.encoder.json_files import read_json, text_of, whole_of
+from lmk_integrations.encoder.landmark_files import (
+    LANDMARK_TRANSFORMER,
+    OWN_STYLE,
+    LandmarkStyle,
+    read_landmark_modules,
+    saved_style,
+)
 from lmk_integrations.errors import ModelError
 
 LMK_CONFIG = "lmk_config.json"
@@ -23,6 +29,7 @@ _LMK_KEYS = {
     "query_prompt",
     "document_prompt",
     "trained_granularities",
+    "landmarks",
 }
 _MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 _ST_POOLING = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
@@ -33,6 +40,7 @@ _ST_LEGACY = {
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
     "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lmk": "lmk",
 }
 _ACTIVATIONS = {"Identity": "identity", "Tanh": "tanh", "GELU": "gelu", "ReLU": "relu"}
 
@@ -52,6 +60,7 @@ class ModelFiles:
     transformer: Path
     pooling: Pooling | None = None
     landmark_trained: bool = False
+    landmarks: LandmarkStyle = OWN_STYLE
     granularity: int | None = None
     max_tokens: int | None = None
     lower_case: bool = False
@@ -63,9 +72,9 @@ class ModelFiles:
 
 def read_model_files(directory: Path) -> ModelFiles:
     """Read a model directory. Raises ModelError for a module or pooling that is not known."""
-    modules = _read_json(directory / "modules.json", list, optional=True)
+    modules = read_json(directory / "modules.json", list, optional=True)
     files = _from_modules(directory, modules) if modules else ModelFiles(directory)
-    lmk = _read_json(directory / LMK_CONFIG, dict, optional=True)
+    lmk = read_json(directory / LMK_CONFIG, dict, optional=True)
     return _with_lmk_config(files, directory, lmk) if lmk is not None else files
 
 
@@ -86,60 +95,75 @@ def _with_lmk_config(files: ModelFiles, directory: Path, lmk: dict[str, Any]) ->
         transformer=files.transformer,
         pooling=pooling,
         landmark_trained=pooling == "lmk",
-        granularity=_whole(where, lmk, "granularity"),
-        max_tokens=_whole(where, lmk, "max_tokens"),
+        landmarks=saved_style(where, lmk),
+        granularity=whole_of(where, lmk, "granularity"),
+        max_tokens=whole_of(where, lmk, "max_tokens"),
         lower_case=files.lower_case,
         pool_prompt=files.pool_prompt,
-        query_prompt=_text(where, lmk, "query_prompt", files.query_prompt),
-        document_prompt=_text(where, lmk, "document_prompt", files.document_prompt),
+        query_prompt=text_of(where, lmk, "query_prompt", files.query_prompt),
+        document_prompt=text_of(where, lmk, "document_prompt", files.document_prompt),
         dense=files.dense,
     )
 
 
 def _from_modules(directory: Path, modules: list[dict[str, Any]]) -> ModelFiles:
-    transformer = directory
-    settings: dict[str, Any] = {}
+    folders = _module_folders(directory, modules)
+    kind, transformer = folders[0]
+    settings = read_json(transformer / "sentence_bert_config.json", dict, optional=True) or {}
+    pooling_at = next((path for kind, path in folders if kind == "Pooling"), None)
     pooling: Pooling | None = None
-    pool_prompt = True
-    dense: list[DenseFiles] = []
-    for kind, path in _module_folders(directory, modules):
-        if kind == "Transformer":
-            transformer = path
-            settings = _read_json(path / "sentence_bert_config.json", dict, optional=True) or {}
-        elif kind == "Pooling":
-            config = _read_json(path / "config.json", dict)
-            pooling, pool_prompt = _pooling(path, config), bool(config.get("include_prompt", True))
-        elif kind == "Dense":
-            dense.append(_dense(path))
+    granularity: int | None = None
+    style, pool_prompt = OWN_STYLE, True
+    if pooling_at is not None:
+        config = read_json(pooling_at / "config.json", dict)
+        pool_prompt = bool(config.get("include_prompt", True))
+        if kind == LANDMARK_TRANSFORMER and _saved_mode(config) == "lmk":
+            pooling = "lmk"
+            style, granularity = read_landmark_modules(transformer, pooling_at)
+        else:
+            pooling = _pooling(pooling_at, config)
+    if kind == LANDMARK_TRANSFORMER and pooling != "lmk":
+        raise ModelError(
+            f"{directory / 'modules.json'} chains {LANDMARK_TRANSFORMER} and the pooling "
+            f"{pooling!r}, which is not supported; supported is pooling_mode_lmk"
+        )
     prompts = _prompts(directory)
     return ModelFiles(
         transformer=transformer,
         pooling=pooling,
-        max_tokens=_whole(transformer / "sentence_bert_config.json", settings, "max_seq_length"),
+        landmark_trained=pooling == "lmk",
+        landmarks=style,
+        granularity=granularity,
+        max_tokens=whole_of(transformer / "sentence_bert_config.json", settings, "max_seq_length"),
         lower_case=bool(settings.get("do_lower_case", False)),
         pool_prompt=pool_prompt,
         query_prompt=prompts[0],
         document_prompt=prompts[1],
-        dense=tuple(dense),
+        dense=tuple(_dense(path) for kind, path in folders if kind == "Dense"),
     )
 
 
 def _module_folders(directory: Path, modules: list[Any]) -> list[tuple[str, Path]]:
-    """(kind, folder) of each module. Only sentence-transformers' own classes, in their order."""
+    """(kind, folder) of each module, the transformer first.
+
+    Only sentence-transformers' own classes; and its LandmarkTransformer, which is known by its
+    name alone, for no release has it: whoever saved one had a copy of its file.
+    """
     where = directory / "modules.json"
     found: list[tuple[str, Path]] = []
     for module in modules:
         if not isinstance(module, dict):
             raise ModelError(f"{where} holds {module!r}, which describes no module")
-        name = module.get("type")
-        kind = str(name).rsplit(".", 1)[-1]
-        if not str(name).startswith("sentence_transformers.") or kind not in _MODULES:
+        name = str(module.get("type"))
+        kind = name.rsplit(".", 1)[-1]
+        own = name.startswith("sentence_transformers.") and kind in _MODULES
+        if not own and kind != LANDMARK_TRANSFORMER:
             raise ModelError(
                 f"{where} names the module {name!r}, which is not supported; supported are "
-                f"sentence_transformers' {', '.join(_MODULES)}"
+                f"sentence_transformers' {', '.join(_MODULES)}, {LANDMARK_TRANSFORMER}"
             )
         found.append((kind, _inside(directory, str(module.get("path", "")))))
-    kinds = [kind for kind, _ in found]
+    kinds = ["Transformer" if kind == LANDMARK_TRANSFORMER else kind for kind, _ in found]
     ordered = sorted(kinds, key=_MODULES.index) == kinds
     if not ordered or kinds.count("Transformer") != 1 or kinds.count("Pooling") > 1:
         raise ModelError(
@@ -150,12 +174,7 @@ def _module_folders(directory: Path, modules: list[Any]) -> list[tuple[str, Path
 
 
 def _pooling(path: Path, config: dict[str, Any]) -> Pooling:
-    saved = config.get("pooling_mode")
-    if saved is None:
-        active = [name for key, name in _ST_LEGACY.items() if config.get(key)]
-        saved = active[0] if len(active) == 1 else active or "mean"
-    if isinstance(saved, list) and len(saved) == 1:
-        saved = saved[0]
+    saved = _saved_mode(config)
     if not isinstance(saved, str) or saved not in _ST_POOLING:
         raise ModelError(
             f"{path / 'config.json'} asks for the pooling {saved!r}, which is not supported; "
@@ -165,8 +184,17 @@ def _pooling(path: Path, config: dict[str, Any]) -> Pooling:
     return _ST_POOLING[saved]  # type: ignore[return-value]
 
 
+def _saved_mode(config: dict[str, Any]) -> Any:
+    """The pooling a Pooling asks for, by its newer name; a list where it is not one alone."""
+    saved = config.get("pooling_mode")
+    if saved is None:
+        active = [name for key, name in _ST_LEGACY.items() if config.get(key)]
+        saved = active[0] if len(active) == 1 else active or "mean"
+    return saved[0] if isinstance(saved, list) and len(saved) == 1 else saved
+
+
 def _dense(path: Path) -> DenseFiles:
-    config = _read_json(path / "config.json", dict)
+    config = read_json(path / "config.json", dict)
     name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     activation = _ACTIVATIONS.get(name.rsplit(".", 1)[-1])
     if activation is None or config.get("use_residual"):
@@ -181,30 +209,16 @@ def _dense(path: Path) -> DenseFiles:
 def _prompts(directory: Path) -> tuple[str | None, str | None]:
     """The saved query and document prompts, by sentence-transformers' names for them."""
     where = directory / "config_sentence_transformers.json"
-    config = _read_json(where, dict, optional=True) or {}
+    config = read_json(where, dict, optional=True) or {}
     prompts = config.get("prompts") or {}
     if not isinstance(prompts, dict):
         raise ModelError(f"{where} holds the prompts {prompts!r}, which must be names and texts")
     fallback = str(config.get("default_prompt_name"))
     names = [name for name in ("document", "passage", "corpus") if name in prompts]
-    default = _text(where, prompts, fallback)
-    query = _text(where, prompts, "query", default)
-    document = _text(where, prompts, names[0]) if names else default
+    default = text_of(where, prompts, fallback)
+    query = text_of(where, prompts, "query", default)
+    document = text_of(where, prompts, names[0]) if names else default
     return query or None, document or None
-
-
-def _text(path: Path, values: dict[str, Any], name: str, default: str | None = None) -> str | None:
-    value = values.get(name, default)
-    if value is not None and not (isinstance(value, str) and is_unicode(value)):
-        raise ModelError(f"{path}: {name} must be a text, not {value!r}")
-    return value
-
-
-def _whole(path: Path, values: dict[str, Any], name: str) -> int | None:
-    value = values.get(name)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ModelError(f"{path}: {name} must be a whole number above 0, not {value!r}")
-    return value
 
 
 def _inside(directory: Path, relative: str) -> Path:
@@ -213,17 +227,3 @@ def _inside(directory: Path, relative: str) -> Path:
     if not path.is_relative_to(directory.resolve()):
         raise ModelError(f"{directory / 'modules.json'} points outside the model: {relative!r}")
     return path
-
-
-def _read_json(path: Path, kind: type, *, optional: bool = False) -> Any:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        if optional:
-            return None
-        raise ModelError(f"the model directory lacks {path}") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, kind):
-        raise ModelError(f"{path} must hold a JSON {'array' if kind is list else 'object'}")
-    return value

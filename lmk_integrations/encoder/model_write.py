@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmk_integrations.core.pooling import POOLINGS, Pooling
+from lmk_integrations.encoder.landmark_files import OWN_STYLE, LandmarkStyle
 from lmk_integrations.encoder.model_files import LMK_CONFIG
 from lmk_integrations.encoder.settings import check_choice, check_range
 from lmk_integrations.errors import ConfigError, ModelError
@@ -37,7 +38,7 @@ class SavedSettings:
     hidden: width of the states that are pooled. granularity: tokens per landmark at use.
     trained_granularities: those seen in training. max_tokens: positions of one window.
     pool_prompt: whether a prompt's tokens count in a mean. dense: folders of Dense modules, in
-        order, relative to the model directory.
+        order, relative to the model directory. landmarks: how they stand.
     """
 
     pooling: Pooling
@@ -50,6 +51,7 @@ class SavedSettings:
     lower_case: bool = False
     pool_prompt: bool = True
     dense: tuple[str, ...] = ()
+    landmarks: LandmarkStyle = OWN_STYLE
 
     def __post_init__(self) -> None:
         check_choice("pooling", self.pooling, POOLINGS)
@@ -79,6 +81,8 @@ def write_settings(directory: Path, settings: SavedSettings) -> None:
         "document_prompt": settings.document_prompt,
         "trained_granularities": list(settings.trained_granularities),
     }
+    if settings.landmarks != OWN_STYLE:  # an older version could not open it
+        lmk["landmarks"] = settings.landmarks.to_dict()
     _write(directory / LMK_CONFIG, lmk)
     modules = [("0", "", f"{_ST}base.modules.transformer.Transformer")]
     st_pooling = _ST_POOLINGS.get(settings.pooling)

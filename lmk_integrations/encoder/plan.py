@@ -25,7 +25,7 @@ from lmk_integrations.core.pooling import Pooling, RowPlan, plan_rows
 from lmk_integrations.core.sections import section_end
 from lmk_integrations.core.windows import Window, plan_windows
 from lmk_integrations.encoder.backends.base import WindowInput
-from lmk_integrations.encoder.tokens import Tokenizer, iter_pieces
+from lmk_integrations.encoder.tokens import Tokenizer, iter_pieces, placed, stripped
 from lmk_integrations.records import Mark, Markup, TextSource
 from lmk_integrations.text.structure import find_structure
 
@@ -38,6 +38,9 @@ class Layout:
 
     capacity: positions a window has, special tokens and landmarks included.
     section_tokens: None keeps each text whole.
+    suffix: special tokens behind the last chunk of a window, and behind its landmark.
+    framed: as `LandmarkStyle` says: no white space around a text is read, and a prompt's tokens
+        count in the first chunk.
     """
 
     pooling: Pooling
@@ -52,6 +55,15 @@ class Layout:
     unk_id: int | None
     pool_prompt: bool
     prompt: str
+    framed: bool = False
+
+    @property
+    def n_closing(self) -> int:
+        """How many special tokens right behind a window's last landmark are landmarks, too."""
+        if self.pooling != "lmk":
+            return 0
+        others = [place for place, id_ in enumerate(self.suffix) if id_ != self.landmark_id]
+        return others[0] if others else len(self.suffix)
 
     @property
     def joins_sections(self) -> bool:
@@ -169,10 +181,13 @@ class _TextPlan:
         self._tail: list[Ints] = []  # chunks before the pending group, for overlap
 
     def groups(self, text: str | TextSource) -> Iterator[GroupPlan]:
-        position = 0
-        for number, piece in enumerate(iter_pieces(text)):
+        pieces = placed(iter_pieces(text))
+        if self._layout.framed:
+            pieces = stripped(pieces, start=not self._layout.prompt.strip())
+        for number, (position, piece) in enumerate(pieces):
+            if number == 0:
+                self._buffer.text_start = position
             self._read(piece, position, is_first=number == 0)
-            position += len(piece)
             if self._layout.section_tokens is not None:
                 for section in self._closed(self._layout.section_tokens):
                     yield from self._join(section)
@@ -185,6 +200,8 @@ class _TextPlan:
     def _read(self, piece: str, position: int, *, is_first: bool) -> None:
         """Tokenise a piece and find its structure."""
         prompt = self._layout.prompt if is_first else ""
+        if self._layout.framed:
+            prompt = prompt.lstrip() if piece else prompt.strip()
         tokens = self._tokenizer.encode(prompt + piece)
         ids, offsets = tokens.ids, tokens.offsets
         if prompt:
@@ -242,7 +259,10 @@ class _TextPlan:
             most = min(MAX_CUT_TOKENS, max(1, self._chunk_capacity() - 1))
             bounds = chunk_bounds_at(len(ids), starts, most)
         else:
-            bounds = chunk_bounds(len(ids), int(layout.granularity))
+            per_chunk = int(layout.granularity)
+            of_prompt = len(self._prompt_ids) % per_chunk
+            before = of_prompt if layout.framed and self._ordinal == 0 else 0
+            bounds = np.maximum(chunk_bounds(before + len(ids), per_chunk) - before, 0)
         spans = landmark_spans(buffer.boundaries[first : stop + 1], bounds)
         start, end = int(spans[0, 0]), int(spans[-1, 1])
         plan = SectionPlan(
@@ -280,9 +300,7 @@ class _TextPlan:
 
     def _chunk_capacity(self) -> int:
         layout = self._layout
-        around = len(layout.prefix) + len(self._prompt_ids)
-        if layout.pooling != "lmk":
-            around += len(layout.suffix)
+        around = len(layout.prefix) + len(self._prompt_ids) + len(layout.suffix)
         return max(1, layout.capacity - around)
 
     def _flush(self) -> Iterator[GroupPlan]:
@@ -319,6 +337,7 @@ class _TextPlan:
         if layout.pooling == "lmk":
             assert layout.landmark_id is not None
             ids, positions = insert_landmarks(tokens, bounds, layout.landmark_id, prefix)
+            ids = np.concatenate([ids, np.asarray(layout.suffix, np.int64)])
         else:
             ids = np.concatenate([prefix, tokens, layout.suffix]).astype(np.int64)
             if len(ids) == 0:  # an empty text in a model without special tokens
@@ -332,6 +351,7 @@ class _TextPlan:
             len(prefix),
             len(ids),
             pooled_prefix_start=0 if layout.pool_prompt else skipped,
+            n_closing=layout.n_closing,
         )
         return WindowPlan(WindowInput(ids, rows.starts, rows.stops), rows)
 

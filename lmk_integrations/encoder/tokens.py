@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,13 @@ class Tokenizer:
     """A fast tokenizer without padding, truncation or special tokens.
 
     prefix, suffix: the special tokens that the model puts around a text.
-    landmark_id: the separator token, else the end-of-sequence token; None if there is neither.
+    landmark_id: the token that was passed, else the separator token, else the end-of-sequence
+        token; None if there is none.
     """
 
-    def __init__(self, directory: Path, *, lower_case: bool = False) -> None:
+    def __init__(
+        self, directory: Path, *, lower_case: bool = False, landmark_id: int | None = None
+    ) -> None:
         if not any(path for name in _VOCABULARIES for path in directory.glob(name)):
             # transformers would make up an empty vocabulary: every word unknown.
             raise ModelError(f"{directory} holds no tokenizer.json, nor another vocabulary")
@@ -50,6 +53,10 @@ class Tokenizer:
             self._open(directory, lower_case)
         except Exception as error:  # no common base: OSError, ValueError, ImportError, pyo3's
             raise ModelError(f"the tokenizer in {directory} cannot be opened: {error}") from error
+        if landmark_id is not None:
+            if self._fast.id_to_token(landmark_id) is None:
+                raise ModelError(f"the landmark {landmark_id} is no token of {directory}")
+            self.landmark_id = landmark_id
 
     def _open(self, directory: Path, lower_case: bool) -> None:
         from tokenizers import Tokenizer as FastTokenizer
@@ -126,6 +133,30 @@ def iter_pieces(text: str | TextSource, limit: int = PIECE_CHARS) -> Iterator[st
             begin = cut
         held = held[begin:]
     yield held
+
+
+def placed(pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """(position in the text, piece) of each piece."""
+    position = 0
+    for piece in pieces:
+        yield position, piece
+        position += len(piece)
+
+
+def stripped(pieces: Iterable[tuple[int, str]], *, start: bool = True) -> Iterator[tuple[int, str]]:
+    """The pieces without the white space at the text's end and, if ``start``, at its start."""
+    held: list[tuple[int, str]] = []  # the last one with text, then white space
+    for position, piece in pieces:
+        if start:
+            position, piece = position + len(piece) - len(piece.lstrip()), piece.lstrip()
+        if piece.strip():
+            yield from held
+            held = []
+            start = False
+        if held or not start:
+            held.append((position, piece))
+    position, piece = held[0] if held else (0, "")
+    yield position, piece.rstrip()
 
 
 def _last_space(text: str, begin: int, limit: int) -> int:

@@ -89,6 +89,7 @@ class LandmarkSentenceTransformer(SentenceTransformer):
             lower_case=first.lower_case,
             pool_prompt=first.layout.pool_prompt,
             dense=tuple(dense),
+            landmarks=first.landmarks,
         )
         write_settings(Path(path), settings)
 
@@ -137,6 +138,7 @@ def to_sentence_transformer(
         positions_from=offset_positions(config),
         token_budget=encoder.settings.token_budget,
         lower_case=files.lower_case,
+        landmarks=files.landmarks,
     )
     # By name, so that the weights of a saved directory are those of the same modules: it may have
     # a Pooling at "1".

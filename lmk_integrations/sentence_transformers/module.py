@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lmk_integrations.core.batching import token_budget_batches
 from lmk_integrations.encoder.backends.torch import quiet
+from lmk_integrations.encoder.landmark_files import OWN_STYLE, LandmarkStyle
 from lmk_integrations.encoder.model_write import copy_tokenizer
 from lmk_integrations.encoder.plan import Layout
 from lmk_integrations.encoder.settings import check_range
@@ -52,7 +53,7 @@ class LandmarkTransformer(InputModule):
     laid out, pooling included. most_positions: the model's longest window. positions_from: for
     models that count positions from another number than 0; None lets the model count.
     token_budget: padded positions that are run at once. lower_case: whether the tokenizer was made
-    to, beyond what its files say.
+    to, beyond what its files say. landmarks: how they stand, to be saved with the model.
 
     ``preprocess`` gives ``input_ids``, ``attention_mask``, ``window_ids`` and ``pool_weights``,
     each (n_texts, width) int64; ``forward`` adds ``sentence_embedding``, (n_texts, hidden).
@@ -71,6 +72,7 @@ class LandmarkTransformer(InputModule):
         positions_from: int | None,
         token_budget: int,
         lower_case: bool = False,
+        landmarks: LandmarkStyle = OWN_STYLE,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.model = model
@@ -78,6 +80,7 @@ class LandmarkTransformer(InputModule):
         self.training_layout = training_layout
         self.token_budget = token_budget
         self.lower_case = lower_case
+        self.landmarks = landmarks
         self._texts = tokenizer
         self._directory = directory
         self._most_positions = most_positions
