@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from qdrant_client import models
 
+from lmk_integrations.encoder.settings import check_range
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.qdrant.schema import BM25, DOCUMENT, LANDMARKS, LMK
 
@@ -23,15 +24,19 @@ class HybridWeights:
     """``landmark_weight * landmark + bm25_weight * bm25 / (bm25 + bm25_half)``.
 
     landmark is the best landmark's cosine; bm25_half is the BM25 score that counts one half.
+    rrf_k: of fusion "rrf", where a rank counts 1 / (rrf_k + rank): the smaller, the more the first
+        few ranks decide.
     """
 
     landmark_weight: float = 1.0
     bm25_weight: float = 1.0
     bm25_half: float = 10.0
+    rrf_k: int = 20
 
     def __post_init__(self) -> None:
         if min(self.landmark_weight, self.bm25_weight) < 0 or self.bm25_half <= 0:
             raise ConfigError(f"{self} must have weights of at least 0 and a bm25_half above 0")
+        check_range("rrf_k", self.rrf_k, 1, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +99,10 @@ def _hybrid(fusion: Fusion, weights: HybridWeights, parts: QueryParts) -> dict[s
     arms = [nearest, words, _foreign(parts)] if parts.landmarks else [nearest, words]
     if fusion == "formula":
         return {"prefetch": arms, "query": _formula(weights, len(arms))}
-    kind = models.Fusion.RRF if fusion == "rrf" else models.Fusion.DBSF
-    return {"prefetch": arms, "query": models.FusionQuery(fusion=kind)}
+    ranked: Any = models.FusionQuery(fusion=models.Fusion.DBSF)
+    if fusion == "rrf":
+        ranked = models.RrfQuery(rrf=models.Rrf(k=weights.rrf_k))
+    return {"prefetch": arms, "query": ranked}
 
 
 def _formula(weights: HybridWeights, n_arms: int) -> models.FormulaQuery:
