@@ -2,6 +2,10 @@
 
 Their ``LandmarkTransformer`` saves three keys beside those of a Transformer, and a Pooling with
 the mode "lmk" follows it. Only these files are read; the classes are never imported.
+
+What is not repeated from them: cutting texts at max_seq_length; finding padding by its id, which
+loses every landmark where PAD is the landmark; special tokens spelled out in a text; moving
+unknown tokens at a text's ends out of its chunks; landmarks inside a prompt.
 """
 
 from __future__ import annotations

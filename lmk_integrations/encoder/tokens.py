@@ -49,14 +49,13 @@ class Tokenizer:
         if not any(path for name in _VOCABULARIES for path in directory.glob(name)):
             # transformers would make up an empty vocabulary: every word unknown.
             raise ModelError(f"{directory} holds no tokenizer.json, nor another vocabulary")
+        self.landmark_id = landmark_id
         try:
             self._open(directory, lower_case)
         except Exception as error:  # no common base: OSError, ValueError, ImportError, pyo3's
             raise ModelError(f"the tokenizer in {directory} cannot be opened: {error}") from error
-        if landmark_id is not None:
-            if self._fast.id_to_token(landmark_id) is None:
-                raise ModelError(f"the landmark {landmark_id} is no token of {directory}")
-            self.landmark_id = landmark_id
+        if landmark_id is not None and self._fast.id_to_token(landmark_id) is None:
+            raise ModelError(f"the landmark {landmark_id} is no token of {directory}")
 
     def _open(self, directory: Path, lower_case: bool) -> None:
         from tokenizers import Tokenizer as FastTokenizer
@@ -78,7 +77,8 @@ class Tokenizer:
         self._fast = fast
         self.prefix, self.suffix = _special_frame(fast)
         landmark = loaded.sep_token_id if loaded.sep_token_id is not None else loaded.eos_token_id
-        self.landmark_id: int | None = None if landmark is None else int(landmark)
+        if self.landmark_id is None and landmark is not None:
+            self.landmark_id = int(landmark)
         self.pad_id = int(loaded.pad_token_id) if loaded.pad_token_id is not None else 0
         self.unk_id: int | None = loaded.unk_token_id
         self.model_max_length = int(min(loaded.model_max_length, 1 << 30))
