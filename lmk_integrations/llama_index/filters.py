@@ -101,7 +101,7 @@ def _condition(one: MetadataFilter, texts: Texts) -> models.Filter:
         return _either(key, _matching(key, {_BOUNDS[operator]: _single(one)}))
     if operator in (FilterOperator.EQ, FilterOperator.CONTAINS):
         return _either(key, _matching(key, _single(one)))
-    values = [_either(key, _matching(key, value)) for value in _several(one)]
+    values: list[Any] = [_either(key, _matching(key, value)) for value in _several(one)]
     if operator == FilterOperator.ALL:
         return models.Filter(must=[*values, _either(key, _is_there(key))])
     if operator in (FilterOperator.IN, FilterOperator.ANY):
@@ -144,7 +144,7 @@ def _at_top(condition: Any) -> Any:
         return models.IsEmptyCondition(is_empty=models.PayloadField(key=path))
     if isinstance(condition, models.FieldCondition):
         return condition.model_copy(update={"key": condition.key.removeprefix(_PREFIX)})
-    moved = {
+    moved: dict[str, Any] = {
         name: [_at_top(inner) for inner in getattr(condition, name)]
         for name in ("must", "should", "must_not")
         if getattr(condition, name)

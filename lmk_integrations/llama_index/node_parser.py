@@ -75,14 +75,15 @@ class LandmarkNodeParser(NodeParser):
             raise ConfigError(
                 f"embed_model={embed_model!r} must be an LMKEmbedding: only that has landmarks"
             )
-        super().__init__(
-            embed_model=LMKEmbedding() if embed_model is None else embed_model,
-            passage_tokens=passage_tokens,
-            include_metadata=include_metadata,
-            include_prev_next_rel=include_prev_next_rel,
-            callback_manager=callback_manager or CallbackManager([]),
-            id_func=id_func or default_id_func,
-        )
+        fields: dict[str, Any] = {
+            "embed_model": LMKEmbedding() if embed_model is None else embed_model,
+            "passage_tokens": passage_tokens,
+            "include_metadata": include_metadata,
+            "include_prev_next_rel": include_prev_next_rel,
+            "callback_manager": callback_manager or CallbackManager([]),
+            "id_func": id_func or default_id_func,
+        }
+        super().__init__(**fields)
 
     @classmethod
     def class_name(cls) -> str:
@@ -161,14 +162,14 @@ class LandmarkNodeParser(NodeParser):
 
         A node that was cut further stands for its document: its own offset is added.
         """
-        known = [(node, node.start_char_idx, node.end_char_idx, node.ref_doc_id) for node in nodes]  # type: ignore[attr-defined]
+        made = [node for node in nodes if isinstance(node, TextNode)]
+        known = [(node.ref_doc_id, node.start_char_idx or 0) for node in made]
         done = super()._postprocess_parsed_nodes(nodes, parent_doc_map)
-        for node, start, end, parent_id in known:
+        for node, (parent_id, start) in zip(made, known, strict=True):
             parent = parent_doc_map.get(parent_id or "")
-            base = 0
             if parent is not None and parent.source_node is not None:
-                base = getattr(parent, "start_char_idx", None) or 0
-            node.start_char_idx, node.end_char_idx = base + start, base + end
+                start += getattr(parent, "start_char_idx", None) or 0
+            node.start_char_idx, node.end_char_idx = start, start + len(node.text)
         return done
 
 

@@ -76,14 +76,14 @@ class LMKVectorStore(BasePydanticVectorStore):
         language: str | None = None,
     ) -> None:
         encoder = encoder_of(embed_model)
-        is_location = isinstance(client, str | os.PathLike)
-        super().__init__(
-            collection_name=collection_name,
-            location=os.fspath(client) if is_location else None,  # type: ignore[arg-type]
-            embed_model=embed_model,
-            default_mode=default_mode,
-            language=language,
-        )
+        fields: dict[str, Any] = {
+            "collection_name": collection_name,
+            "location": os.fspath(client) if isinstance(client, str | os.PathLike) else None,
+            "embed_model": embed_model,
+            "default_mode": default_mode,
+            "language": language,
+        }
+        super().__init__(**fields)
         index = LandmarkIndex(client, collection_name, encoder, language=language)
         self._runtime.open(lambda: index)
 

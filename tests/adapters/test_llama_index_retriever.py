@@ -126,10 +126,13 @@ def test_per_document_and_passage_tokens(index):
         names = [one.node.ref_doc_id for one in found]
         assert sorted(names) == sorted(["sea", "food"] * most)
         assert names[0] == "sea"
-    lengths = [
-        len(LMKRetriever(index, passage_tokens=n).retrieve("whale")[0].node.text) for n in (32, 96)
-    ]
-    assert lengths[0] < lengths[1]
+    texts = []
+    for tokens in (32, 96):
+        found = LMKRetriever(index, similarity_top_k=9, passage_tokens=tokens).retrieve("whale")
+        hits = index.search("whale", 9, passage_tokens=tokens)
+        texts.append([one.node.text for one in found])
+        assert texts[-1] == [hit.passage.text for hit in hits]
+    assert sum(map(len, texts[0])) < sum(map(len, texts[1]))
 
 
 async def test_async_gives_the_same(index):

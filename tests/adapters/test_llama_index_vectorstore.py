@@ -364,6 +364,33 @@ def test_points_of_langchain_are_nodes(store, embedding):
     assert store.get_nodes(["7"])[0].text == found.text
 
 
+def test_llama_indexs_own_store_shares_the_collection(store, embedding):
+    """Its nodes are found here, filters and offsets included; ours are found there."""
+    from llama_index.vector_stores.qdrant import QdrantVectorStore
+
+    ours = node("Granite is a rock.", "6b0c3c1e-52c5-4a57-9c6f-0d6b5d0b0002", "rocks", page=3)
+    theirs = node("Marble is a rock too.", "6b0c3c1e-52c5-4a57-9c6f-0d6b5d0b0003", "rocks", page=4)
+    theirs.start_char_idx, theirs.end_char_idx = 5, 26
+    store.add([*three(), ours])
+    other = QdrantVectorStore("docs", client=store.client, dense_vector_name="lmk")
+    other.add(embedding([theirs]))
+    vector = embedding.get_query_embedding("Which rocks are there?")
+    for mode in (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID):
+        result = ask(store, "rock", query_embedding=vector, mode=mode, similarity_top_k=2)
+        assert set(result.ids) == {ours.node_id, theirs.node_id}
+        assert same({n.node_id: n for n in result.nodes}[theirs.node_id], theirs)
+    pages = MetadataFilters(
+        filters=[MetadataFilter(key="page", value=3, operator=FilterOperator.GTE)]
+    )
+    query = VectorStoreQuery(query_embedding=vector, similarity_top_k=9, filters=pages)
+    assert set(store.query(query).ids) == {"42", ours.node_id, theirs.node_id}
+    there = other.query(query).nodes
+    assert {n.node_id for n in there} == {"42", ours.node_id, theirs.node_id}
+    assert same({n.node_id: n for n in there}[ours.node_id], ours)
+    store.delete("rocks")
+    assert len(store.get_nodes()) == 3
+
+
 def test_a_store_travels_by_its_location(tmp_path, embedding):
     """One made from a directory is pickled as configuration; one over a client says why not."""
     store = LMKVectorStore(tmp_path / "store", "docs", embedding, default_mode="landmark")
