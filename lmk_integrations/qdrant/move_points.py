@@ -56,8 +56,8 @@ def keep_halves(vectors: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         share = (np.sqrt(b**2 - a * c) - b) / a
     share = np.where(np.abs(share) < 0.99, share, 0.0)[..., np.newaxis]  # NaN: no, too
-    moved = np.copysign(size + share * room, vectors)
-    return moved.astype(np.float32)
+    moved: Floats = np.copysign(size + share * room, vectors).astype(np.float32)
+    return moved
 
 
 def same_payload(one: Any, other: Any) -> bool:

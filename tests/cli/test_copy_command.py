@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +86,7 @@ def test_copy_and_copy_again(place: Path) -> None:
         ([".lmk", "http://127.0.0.1:1/q", "-c", "library"], 4, "run again to resume"),
     ],
 )
-def test_what_cannot_be_copied(
-    place: Path, arguments: list[str], code: int, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_copied(place: Path, arguments: list[str], code: int, message: str) -> None:
     """One line on stderr, an exit code, nothing on stdout."""
     done = lmk("copy", *arguments, cwd=place)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
@@ -111,6 +112,7 @@ sys.exit(main(sys.argv[1:]))
 def test_interrupted_it_says_so_and_goes_on(place: Path) -> None:
     """Ctrl-C ends after the batch in flight, with 130; on a terminal there is a line to watch."""
     watcher, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW, "copy", ".lmk", "there", "-c", "library", "--json"],
         cwd=place,
@@ -165,7 +167,7 @@ def test_rebuild_under_another_model(place: Path) -> None:
     hits = result(lmk("search", "who lights the lamp", "-c", "library", "--json", cwd=place))[
         "hits"
     ]
-    assert hits[0]["source"] == "docs/light.txt"
+    assert hits[0]["doc_id"] == "docs/light.txt"
     same = lmk("ingest", "docs", "-c", "library", "--rebuild", cwd=place)
     assert same.returncode == 0
     assert "nothing to swap" in same.stdout

@@ -200,14 +200,11 @@ def test_an_alias_is_copied_as_what_it_stands_for(edge: Any, store: Any) -> None
 # -- over the wire ---------------------------------------------------------------------------
 
 
-def test_to_a_server_and_back(
-    edge: Any, tmp_path: Path, encoder: LMKEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_to_a_server_and_back(edge: Any, tmp_path: Path, encoder: LMKEncoder) -> None:
     """REST there and back changes nothing; an overloaded server is waited for."""
-    monkeypatch.setattr("lmk_integrations.qdrant.retry.time.sleep", lambda _: None)
     with rest_server() as traffic, connect(tmp_path / "back") as back:
         server = connect(traffic.url)
-        progress = iter([3, 0])
+        progress = iter([2, 0])
 
         def stumble(_: CopyReport) -> None:
             traffic.broken = next(progress, 0)
