@@ -47,7 +47,8 @@ class CopyReport:
     target as they are. removed: sections of versions that a document no longer has, and with
     ``prune`` everything else that the source does not have. only_in_target: what the target has
     beyond the source and was left alone. sections, heads, items, others: of the source, by kind.
-    n_bytes: what the points copied weigh as JSON at the most. verified: counts and ids were compared.
+    n_bytes: what the points copied weigh as JSON at the most. verified: counts and ids were
+    compared.
     """
 
     source: str
