@@ -14,7 +14,7 @@ from qdrant_client import models
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.llama_index.diversity import diverse
 from lmk_integrations.llama_index.filters import all_of, of_documents, of_nodes, translate
-from lmk_integrations.llama_index.nodes import point_ids, stored_texts
+from lmk_integrations.llama_index.nodes import stored_texts
 from lmk_integrations.qdrant import LandmarkIndex, SearchHit
 from lmk_integrations.qdrant.queries import DEFAULT_PREFETCH, Mode
 
@@ -106,7 +106,7 @@ def _mmr(
         raise ConfigError(f"mmr_threshold={threshold!r} must be from 0 to 1")
     depth = max(_MMR_FACTOR * query.similarity_top_k, 20)
     hits = index.search(query.query_str or "", depth, mode="dense", **search)
-    points = index.points(point_ids(hits), with_vectors=True)
+    points = index.points([hit.id for hit in hits], with_vectors=True)
     return diverse(hits, points, query.similarity_top_k, threshold)
 
 

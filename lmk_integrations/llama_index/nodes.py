@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from lmk_integrations.errors import DocumentError
 from lmk_integrations.ingest.metadata import json_metadata
 from lmk_integrations.llama_index.filters import paths_of
 from lmk_integrations.llama_index.landmarks import text_of
-from lmk_integrations.qdrant import LandmarkIndex, SearchHit
+from lmk_integrations.qdrant import LandmarkIndex
 from lmk_integrations.qdrant.client import call
 from lmk_integrations.qdrant.items import Item
 from lmk_integrations.qdrant.schema import RECORD
@@ -96,11 +96,6 @@ def records(
         yield from found
         if offset is None:
             return
-
-
-def point_ids(hits: Sequence[SearchHit]) -> list[Any]:
-    """The ids of points as Qdrant takes them: another store's may be numbers."""
-    return [int(hit.id) if hit.id.isdigit() else hit.id for hit in hits]
 
 
 def stored_texts(index: LandmarkIndex, key: str) -> Iterator[str]:

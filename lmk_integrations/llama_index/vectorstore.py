@@ -23,14 +23,12 @@ from lmk_integrations.errors import ConfigError
 from lmk_integrations.llama_index.asking import ask
 from lmk_integrations.llama_index.encoders import encoder_of, given_vectors
 from lmk_integrations.llama_index.filters import all_of, of_documents, of_nodes, translate
-from lmk_integrations.llama_index.nodes import point_ids, records, stored_texts, to_node
+from lmk_integrations.llama_index.nodes import records, stored_texts, to_node
 from lmk_integrations.llama_index.runtime import Runtime
 from lmk_integrations.qdrant import LandmarkIndex
-from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.client import StoreClient
 from lmk_integrations.qdrant.items import Item
 from lmk_integrations.qdrant.queries import Mode
-from lmk_integrations.qdrant.store import QdrantSink
 
 T = TypeVar("T")
 
@@ -190,7 +188,7 @@ class LMKVectorStore(BasePydanticVectorStore):
         if not self.index.exists:
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
         hits = ask(self.index, query, self.default_mode, kwargs)
-        points = self.index.points(point_ids(hits))
+        points = self.index.points([hit.id for hit in hits])
         there = [hit for hit in hits if hit.id in points]  # others were deleted since the search
         nodes = [to_node(points[hit.id]) for hit in there]
         return VectorStoreQueryResult(
@@ -246,19 +244,15 @@ class LMKVectorStore(BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def _put(self, index: LandmarkIndex, items: Sequence[Item]) -> None:
-        if index.encoder is not None:
-            index.put(items)
-            return
-        if not index.exists:
-            dim = len(items[0].vector)
+        if index.encoder is None and not index.exists:
             # It makes the collection; from then on the collection itself tells its size.
-            LandmarkIndex(
-                index.client, index.collection, given_vectors(dim), language=self.language
-            ).put(items)
-            return
-        facts = index.info()
-        sink = QdrantSink(index.client, index.collection, Bm25Encoder.from_dict(facts["bm25"]))
-        sink.write_items(items, int(facts["space"]["dim"]))
+            index = LandmarkIndex(
+                index.client,
+                index.collection,
+                given_vectors(len(items[0].vector)),
+                language=self.language,
+            )
+        index.put(items)
 
     def _chosen(
         self, node_ids: list[str] | None, filters: MetadataFilters | None

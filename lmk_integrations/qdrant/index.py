@@ -183,14 +183,15 @@ class LandmarkIndex:
     def put(self, items: Sequence[Item]) -> None:
         """Store items, one point each; one of a known id takes the old one's place.
 
-        Raises DocumentError, before anything is stored, naming an item that cannot be.
+        Needs an encoder only to make the collection. Raises DocumentError, before anything is
+        stored, naming an item that cannot be.
         """
         if not items:
             return
-        encoder = self._needs_encoder("put")
-        sink = self._ensure(encoder, dry_run=False)
-        assert isinstance(sink, QdrantSink)
-        sink.write_items(items, encoder.dim)
+        if self.encoder is not None or not self.exists:
+            self._ensure(self._needs_encoder("put into a new collection"), dry_run=False)
+        assert self._identity is not None
+        self._sink().write_items(items, int(self._identity.space["dim"]))
 
     # -- looking ---------------------------------------------------------------------------
 

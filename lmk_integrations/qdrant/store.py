@@ -109,7 +109,8 @@ class QdrantSink:
         vectors: Any = [LMK] if with_vectors else False
         found: dict[str, models.Record] = {}
         for first in range(0, len(ids), _PAGE):
-            page = list(ids[first : first + _PAGE])
+            # Another store's ids may be numbers.
+            page = [int(one) if one.isdecimal() else one for one in ids[first : first + _PAGE]]
             records = self._call(
                 lambda page=page: self._client.retrieve(  # type: ignore[misc]
                     self._collection, page, with_payload=True, with_vectors=vectors

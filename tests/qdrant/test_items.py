@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +149,12 @@ def test_items_are_one_point_each(client: Any) -> None:
     assert len(index.search("bread tower volcano", 5, group_by_document=True)) == 3
     assert index.get(["node 1"])["node 1"].text == "bread and more"
     assert index.delete(["node 1", "absent"]) == 1
+    without = LandmarkIndex(client, "items")
+    without.put([Item(id="late", text="a lamp", vector=np.array(letters("lamp"), np.float32))])
+    assert without.get("late")["late"].text == "a lamp"
+    assert without.delete("late") == 1
+    with pytest.raises(ConfigError, match="new collection needs an encoder"):
+        LandmarkIndex(client, "other").put(items)
     index.delete_where({"n": {"gte": 3}})
     assert index.info()["items"] == 2
     with pytest.raises(ConfigError, match="everything"):
@@ -185,7 +190,7 @@ def test_points_of_other_stores_are_found(client: Any, encoder: LMKEncoder, fusi
         "mixed",
         points=[
             models.PointStruct(
-                id=str(uuid.uuid4()),
+                id=7,
                 vector={"lmk": encoder.encode_documents([foreign])[0].tolist()},
                 payload={"page_content": foreign, "metadata": {"source": "bees.txt"}},
             )
@@ -201,6 +206,7 @@ def test_points_of_other_stores_are_found(client: Any, encoder: LMKEncoder, fusi
         if fusion == "formula":
             assert hits[0] is own, mode
     [only] = index.search(question, 4, filter={"source": "bees.txt"})
+    assert list(index.points([only.id])) == ["7"]
     assert only.given == {"source": "bees.txt"}
     assert index.search("sourdough", 1)[0].doc_id == "bread"
 
