@@ -19,6 +19,7 @@ from transformers import AutoModel
 
 from lmk_integrations import LMKEncoder
 from lmk_integrations.cli import main
+from lmk_integrations.core.pooling import l2_normalize
 from lmk_integrations.encoder.backends.torch import load_transformer
 from lmk_integrations.encoder.model import OpenModel
 from lmk_integrations.encoder.settings import EncoderSettings
@@ -26,7 +27,7 @@ from lmk_integrations.errors import ConfigError, ModelError
 from lmk_integrations.training import AdaptSettings, adapt
 from lmk_integrations.training.corpus import read_corpus
 from lmk_integrations.training.objective import Objective, StudentLayout
-from lmk_integrations.training.pieces import Piece, Steps
+from lmk_integrations.training.pieces import Piece, Steps, slices_of
 from lmk_integrations.training.teacher import Targets, Teacher
 
 WORDS = "fox dog river landmark harbour query passage heading paragraph chunk quick brown lazy"
@@ -247,6 +248,37 @@ def test_the_teacher_is_the_base_with_its_own_pooling(calm):
     assert np.allclose(targets.landmark[0], vector, atol=1e-5)
 
 
+def test_targets_are_blended_and_sharpened_as_defined(calm):
+    """A landmark's target is the named blend; a long text's leans to what tells it from others,
+    a text that the base reads at once keeps the base's vector."""
+    base = opened(calm("bert"), None)
+    rng = np.random.default_rng(0)
+    n_words = len(base.tokenizer.encode(WORDS).ids)
+    known = base.tokenizer.encode(WORDS).ids
+    texts = [known[rng.integers(n_words, size=160)] for _ in range(40)]
+    long = [Piece(ids, np.arange(0, 161, 20)) for ids in texts]
+    short = Piece(texts[0][:40], np.array([0, 20, 40]))
+    plain, sharp = Teacher(base, 40), Teacher(base, 40, sharpen=0.5)
+    sharp.learn_domains(long, seed=0)
+    assert sharp._domains is not None
+    before, after = plain.targets([long[3], short]), sharp.targets([long[3], short])
+    mean = l2_normalize(before.chunk[:8].mean(axis=0)[None])
+    wanted = l2_normalize(before.text[0] + 0.5 * sharp._domains.directions(mean)[0])
+    assert np.allclose(after.text[0], wanted, atol=1e-5)
+    assert not np.allclose(after.text[0], before.text[0], atol=1e-2)
+    assert np.allclose(after.text[1], before.text[1], atol=1e-5)
+
+    ids = long[3].ids  # the third chunk is [40, 60): around it [30, 70), its window [20, 60)
+    plan = slices_of(long[3].bounds, 40)
+    assert plan.slices[plan.wide[2]].tolist() == [30, 70]
+    window = plan.slices[plan.window[2]].tolist()
+    parts = [ids[a:b] for a, b in ([40, 60], [30, 70], window)]
+    chunk, wide, around = plain._vectors(parts)
+    for found in (before, after):
+        blend = l2_normalize(chunk + 0.7 * wide + 0.5 * around + 0.6 * found.text[0])
+        assert np.allclose(found.landmark[2], blend, atol=1e-5)
+
+
 def test_the_student_reads_what_the_encoder_reads(calm):
     """The rows of the objective are the landmark states of `LMKEncoder`, over windows too."""
     model = opened(calm("bert"), "lmk")
@@ -301,6 +333,21 @@ def test_the_loss_by_hand(calm, autocast):
         {"text": text, "landmark": landmark, "find": find, "part": part}, abs=1e-6
     )
     assert loss == pytest.approx(text + 2 * landmark + 3 * find + 4 * part, abs=1e-5)
+
+
+def test_texts_weigh_by_the_root_of_their_landmarks(calm):
+    """A text of four landmarks counts twice as much as a text of one."""
+    options = AdaptSettings(steps=1)
+    student = AutoModel.from_pretrained(calm("bert"))
+    model = opened(calm("bert"), "lmk")
+    objective = Objective(student, model, options).eval()
+    unit = torch.eye(model.dim)
+    objective._rows = lambda windows, n_rows: unit[[0, 1, 1, 1, 1]]
+    owner = np.array([0, 1, 1, 1, 1])
+    rows = unit[[0, 1, 1, 1, 1]].numpy()
+    wrong = Targets(text=unit[[2, 1]].numpy(), landmark=rows, chunk=rows, owner=owner)
+    objective([], wrong)  # the short text is all wrong, the long one right
+    assert objective.parts["text"] == pytest.approx(1 / 3)
 
 
 def test_the_memory_holds_the_last_texts(calm):
