@@ -52,7 +52,7 @@ with LandmarkIndex(arguments.to, arguments.folder.name, LMKEncoder()) as index:
     for mode in ("hybrid", "bm25", "landmark", "dense", "document"):
         started, total = time.monotonic(), 0.0
         for query in queries:
-            hits = index.search(query["text"], 10, mode=mode, group_by_document=True)
+            hits = index.search(query["text"], 10, mode=mode, per_document=1)
             total += ndcg([hit.doc_id for hit in hits], relevant[query["_id"]])
         seconds = (time.monotonic() - started) / len(queries)
         print(f"  {mode:<9} {100 * total / len(queries):5.1f}   {1000 * seconds:5.1f} ms a query")

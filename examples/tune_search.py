@@ -84,9 +84,7 @@ def scores(
             index.weights = variant.weights
             rankings = {}
             for query_id, text, vector in zip(asked.query_ids, asked.queries, vectors, strict=True):
-                hits = index.search(
-                    text, 10, vector=vector, group_by_document=True, **variant.options
-                )
+                hits = index.search(text, 10, vector=vector, per_document=1, **variant.options)
                 rankings[query_id] = [hit.doc_id for hit in hits]
             found.append(per_query(asked.qrels, rankings)["ndcg@10"])
     chosen = {dataset.name: np.ones(len(asked.queries), bool)}

@@ -145,7 +145,7 @@ def _search(arguments: argparse.Namespace) -> int:
             arguments.query,
             arguments.limit,
             mode=arguments.mode,
-            group_by_document=arguments.by_document,
+            per_document=1 if arguments.by_document else None,
             passage_tokens=arguments.passage_tokens,
         )
     if arguments.json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -34,7 +33,6 @@ _PER_QUERY = (
     "per_document",
 )
 _MMR_FETCH_K = 20
-_DEPTH_GROWTH = 4
 
 
 class LMKRetriever(BaseRetriever):
@@ -129,33 +127,16 @@ class LMKRetriever(BaseRetriever):
     def _ranked(
         self, query: str, vector: Sequence[float] | None, mode: Mode, count: int
     ) -> list[SearchHit]:
-        """The best hits, so many, of which at most ``per_document`` are of one document."""
-        depth = count
-        while True:
-            found = self.index.search(
-                query,
-                depth,
-                vector=vector,
-                mode=mode,
-                filter=self.filter,
-                prefetch=max(self.fetch_k or DEFAULT_PREFETCH, depth),
-                passage_tokens=self.passage_tokens,
-            )
-            kept = self._spread(found)
-            if len(kept) >= count or len(found) < depth:
-                return kept[:count]
-            depth *= _DEPTH_GROWTH
-
-    def _spread(self, hits: Sequence[SearchHit]) -> list[SearchHit]:
-        if self.per_document is None:
-            return list(hits)
-        seen: Counter[str] = Counter()
-        kept = []
-        for hit in hits:
-            seen[hit.doc_id] += 1
-            if seen[hit.doc_id] <= self.per_document:
-                kept.append(hit)
-        return kept
+        return self.index.search(
+            query,
+            count,
+            vector=vector,
+            mode=mode,
+            filter=self.filter,
+            per_document=self.per_document,
+            prefetch=max(self.fetch_k or DEFAULT_PREFETCH, count),
+            passage_tokens=self.passage_tokens,
+        )
 
 
 def passage_document(hit: SearchHit) -> Document:

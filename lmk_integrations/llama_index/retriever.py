@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -31,7 +30,6 @@ from lmk_integrations.qdrant import LandmarkIndex, SearchHit
 from lmk_integrations.qdrant.queries import DEFAULT_PREFETCH, FUSIONS, MODES, Fusion, Mode
 
 _NAMESPACE = uuid.UUID("3b0c7b62-93c1-5b0e-8f57-6a8f0d5c2e41")
-_DEPTH_GROWTH = 4  # of the search, while per_document leaves too few
 
 Filters = MetadataFilters | models.Filter | Mapping[str, Any]
 
@@ -90,32 +88,24 @@ class LMKRetriever(BaseRetriever):
         self.index = index
         self.similarity_top_k = similarity_top_k
         self._filters = filters
-        self._per_document = per_document
-        self._prefetch = prefetch
         self._search: dict[str, Any] = {
             "mode": mode,
             "fusion": fusion,
             "passage_tokens": passage_tokens,
-            "group_by_document": per_document == 1,
+            "per_document": per_document,
+            "prefetch": prefetch,
         }
         self._worker = Worker()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        vector, filters = self._vector(query_bundle), self._filter()
-        depth = self.similarity_top_k
-        while True:
-            found = self.index.search(
-                query_bundle.query_str,
-                depth,
-                vector=vector,
-                filter=filters,
-                prefetch=max(self._prefetch, depth),
-                **self._search,
-            )
-            kept = _spread(found, self._per_document)[: self.similarity_top_k]
-            if len(kept) == self.similarity_top_k or len(found) < depth:
-                return [passage_node(hit) for hit in kept]
-            depth *= _DEPTH_GROWTH
+        hits = self.index.search(
+            query_bundle.query_str,
+            self.similarity_top_k,
+            vector=self._vector(query_bundle),
+            filter=self._filter(),
+            **self._search,
+        )
+        return [passage_node(hit) for hit in hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await self._worker.run(lambda _: self._retrieve(query_bundle))
@@ -161,18 +151,6 @@ def passage_node(hit: SearchHit) -> NodeWithScore:
         relationships={NodeRelationship.SOURCE: source_info(hit.doc_id)},
     )
     return NodeWithScore(node=node, score=hit.score)
-
-
-def _spread(hits: Sequence[SearchHit], per_document: int | None) -> list[SearchHit]:
-    if per_document is None:
-        return list(hits)
-    seen: Counter[str] = Counter()
-    kept = []
-    for hit in hits:
-        seen[hit.doc_id] += 1
-        if seen[hit.doc_id] <= per_document:
-            kept.append(hit)
-    return kept
 
 
 def _page(label: str | None) -> int | str | None:

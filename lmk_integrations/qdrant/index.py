@@ -203,7 +203,7 @@ class LandmarkIndex:
         vector: Sequence[float] | None = None,
         mode: Mode = "hybrid",
         filter: models.Filter | Mapping[str, Any] | None = None,  # noqa: A002 - Qdrant's word
-        group_by_document: bool = False,
+        per_document: int | None = None,
         prefetch: int = DEFAULT_PREFETCH,
         fusion: Fusion = "formula",
         passage_tokens: int | None = None,
@@ -216,7 +216,7 @@ class LandmarkIndex:
         filter: a Qdrant filter, or a mapping over metadata such as
             ``{"source": "a.pdf", "page": {"gte": 3}}``.
             In mode "document" it chooses documents, by metadata that they have as a whole.
-        group_by_document: at most one hit per document, its best section.
+        per_document: the most hits of one document, its best sections; None: any number.
         prefetch: candidates that each arm brings before they are scored by landmarks.
         fusion: how "hybrid" combines its arms: "formula", "rrf" or "dbsf".
         """
@@ -227,8 +227,9 @@ class LandmarkIndex:
                 raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")
         for name, number in (("limit", limit), ("prefetch", prefetch)):
             check_range(name, number, 1, MAX_LIMIT)
-        if passage_tokens is not None:
-            check_range("passage_tokens", passage_tokens, 1, MAX_LIMIT)
+        for name, maybe in (("passage_tokens", passage_tokens), ("per_document", per_document)):
+            if maybe is not None:
+                check_range(name, maybe, 1, MAX_LIMIT)
         if not self.exists:
             raise StoreError(
                 f"there is no collection {self.collection!r}; ingest documents into it first"
@@ -249,7 +250,7 @@ class LandmarkIndex:
             mode=mode,
             fusion=fusion,
             weights=self.weights,
-            group_by_document=group_by_document,
+            per_document=per_document,
             passage_tokens=self.passage_tokens if passage_tokens is None else passage_tokens,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,19 +42,20 @@ class Searcher:
         mode: Mode,
         fusion: Fusion,
         weights: HybridWeights,
-        group_by_document: bool,
+        per_document: int | None,
         passage_tokens: int,
     ) -> list[SearchHit]:
         """Up to ``limit`` hits, best first."""
         if mode == "document":
             ranked = self._by_document(parts, limit)
-        elif group_by_document:
+        elif per_document is not None:
             ranked = self._grouped(
                 # More candidates each round: those of a few long documents may be all there are.
                 lambda depth: build_query(
                     mode, fusion, weights, replace(parts, prefetch=max(parts.prefetch, depth))
                 ),
                 limit,
+                per_document,
             )
         else:
             ranked = self._query(build_query(mode, fusion, weights, parts), limit)
@@ -74,17 +76,20 @@ class Searcher:
         return list(response.points)
 
     def _grouped(
-        self, query_at: Callable[[int], Mapping[str, Any]], limit: int
+        self, query_at: Callable[[int], Mapping[str, Any]], limit: int, per_document: int = 1
     ) -> list[models.ScoredPoint]:
-        """The best section of each document, ranked. query_at: the query for so many sections."""
+        """The best few sections of each document, ranked. query_at: the query for so many."""
         depth = limit * _DEPTH_GROWTH
         while True:
             points = self._query(query_at(depth), depth)
-            best: dict[str, models.ScoredPoint] = {}
+            seen: Counter[str] = Counter()
+            best = []
             for point in points:
-                best.setdefault(doc_id_of(point), point)
+                seen[doc_id_of(point)] += 1
+                if seen[doc_id_of(point)] <= per_document:
+                    best.append(point)
             if len(best) >= limit or len(points) < depth:
-                return list(best.values())[:limit]
+                return best[:limit]
             depth *= _DEPTH_GROWTH
 
     def _by_document(self, parts: QueryParts, limit: int) -> list[models.ScoredPoint]:

@@ -215,8 +215,8 @@ WAYS: dict[str, dict[str, Any]] = {
             ]
         )
     },
-    "grouped": {"group_by_document": True},
-    "grouped, filtered": {"group_by_document": True, "filter": {"tags": "t2"}},
+    "grouped": {"per_document": 1},
+    "grouped, filtered": {"per_document": 1, "filter": {"tags": "t2"}},
     "small prefetch": {"prefetch": 2},
 }
 
@@ -266,9 +266,9 @@ def test_a_filter_leaves_out_and_changes_nothing_else(index: LandmarkIndex, mode
 
 @pytest.mark.parametrize("mode", MODES)
 def test_one_hit_for_each_document(index: LandmarkIndex, mode: Any) -> None:
-    """group_by_document: its best section, though another document fills all candidates."""
+    """per_document=1: its best section, though another document fills all candidates."""
     query = QUERIES[0]  # four documents have a word of it
-    hits = index.search(query, 5, mode=mode, group_by_document=True, prefetch=5)
+    hits = index.search(query, 5, mode=mode, per_document=1, prefetch=5)
     documents = [hit.doc_id for hit in hits]
     assert len(documents) == len(set(documents)) == (4 if mode == "bm25" else 5)
     if mode != "document":

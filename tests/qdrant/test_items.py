@@ -146,7 +146,14 @@ def test_items_are_one_point_each(client: Any) -> None:
     wanted = np.array(letters("volcano")) / np.linalg.norm(letters("volcano"))
     vectors: Any = point.vector
     np.testing.assert_allclose(vectors["lmk"], wanted, atol=1e-5)
-    assert len(index.search("bread tower volcano", 5, group_by_document=True)) == 3
+    assert len(index.search("bread tower volcano", 5, per_document=1)) == 3
+    # "doc" has three of the five: at most two of them leave four hits, however few are asked for.
+    assert len(index.search("bread tower volcano", 5, mode="dense", per_document=2)) == 4
+    top = index.search("bread tower volcano", 3, mode="dense", per_document=2)
+    assert len(top) == 3
+    assert sum(hit.doc_id == "doc" for hit in top) == 2
+    with pytest.raises(ConfigError, match="per_document"):
+        index.search("bread", per_document=0)
     assert index.get(["node 1"])["node 1"].text == "bread and more"
     assert index.delete(["node 1", "absent"]) == 1
     without = LandmarkIndex(client, "items")
