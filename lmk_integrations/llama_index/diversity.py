@@ -37,6 +37,7 @@ def _vector(point: models.Record) -> list[float]:
 
 
 def _mmr(near: Floats, vectors: Floats, k: int, threshold: float) -> list[int]:
+    # LlamaIndex's own get_top_k_mmr_embeddings takes a threshold of 0 for none given.
     chosen = [int(np.argmax(near))]
     alike = vectors @ vectors[chosen[0]]  # to the most alike of those chosen
     while len(chosen) < min(k, len(near)):

@@ -24,11 +24,9 @@ from lmk_integrations.ingest.metadata import json_metadata
 from lmk_integrations.llama_index.filters import paths_of
 from lmk_integrations.llama_index.landmarks import text_of
 from lmk_integrations.qdrant import LandmarkIndex
-from lmk_integrations.qdrant.client import call
 from lmk_integrations.qdrant.items import Item
 from lmk_integrations.qdrant.schema import RECORD
 
-_PAGE = 256
 _RESERVED = {"page_content", "metadata", RECORD}
 
 
@@ -74,35 +72,11 @@ def source_info(doc_id: str, digest: str | None = None) -> RelatedNodeInfo:
     return RelatedNodeInfo(node_id=doc_id, node_type=ObjectType.DOCUMENT, hash=digest)
 
 
-def records(
-    index: LandmarkIndex, wanted: models.Filter | None, payload: Any = True
-) -> Iterator[models.Record]:
-    """All points of sections and nodes that a filter chooses; heads of documents are none."""
-    head = models.FieldCondition(key=f"{RECORD}.kind", match=models.MatchValue(value="head"))
-    chosen = models.Filter(must=None if wanted is None else [wanted], must_not=[head])
-    offset: Any = None
-    while index.exists:
-        found, offset = call(
-            index.client,
-            lambda offset=offset: index.client.scroll(  # type: ignore[misc]
-                index.collection,
-                scroll_filter=chosen,
-                limit=_PAGE,
-                offset=offset,
-                with_payload=payload,
-                with_vectors=False,
-            ),
-        )
-        yield from found
-        if offset is None:
-            return
-
-
 def stored_texts(index: LandmarkIndex, key: str) -> Iterator[str]:
     """Every string that stands under a metadata key, in all points."""
     paths = paths_of(key)
     steps = key.split(".") if paths[1] == key else [key]
-    for record in records(index, None, paths):
+    for record in index.scan(keys=paths):
         payload = record.payload or {}
         for place in (payload.get("metadata"), payload):
             value = _value_at(place, steps)

@@ -23,7 +23,7 @@ from lmk_integrations.errors import ConfigError
 from lmk_integrations.llama_index.asking import ask
 from lmk_integrations.llama_index.encoders import encoder_of, given_vectors
 from lmk_integrations.llama_index.filters import all_of, of_documents, of_nodes, translate
-from lmk_integrations.llama_index.nodes import records, stored_texts, to_node
+from lmk_integrations.llama_index.nodes import stored_texts, to_node
 from lmk_integrations.llama_index.runtime import Runtime
 from lmk_integrations.qdrant import LandmarkIndex
 from lmk_integrations.qdrant.client import StoreClient
@@ -177,7 +177,7 @@ class LMKVectorStore(BasePydanticVectorStore):
         """The nodes of these ids (in their order), those that filters choose, or all."""
         if node_ids == []:
             return []
-        found = [to_node(one) for one in records(self.index, self._chosen(node_ids, filters))]
+        found = [to_node(one) for one in self.index.scan(self._chosen(node_ids, filters))]
         if node_ids is not None:
             places = {node_id: place for place, node_id in enumerate(node_ids)}
             found.sort(key=lambda node: places.get(node.node_id, len(places)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -285,6 +285,19 @@ class LandmarkIndex:
     ) -> dict[str, models.Record]:
         """Points by `SearchHit.id` with their payloads; ``vector["lmk"]`` too, if asked for."""
         return self._sink().points(point_ids, with_vectors=with_vectors) if self.exists else {}
+
+    def scan(
+        self,
+        filter: models.Filter | None = None,  # noqa: A002 - Qdrant's word
+        keys: Sequence[str] | None = None,
+    ) -> Iterator[models.Record]:
+        """All points that a filter chooses but heads: sections, items, those of other stores.
+
+        keys: of the payload; None: all of it.
+        """
+        if self.exists:
+            chosen = models.Filter(must=filter, must_not=only("head"))
+            yield from self._sink().records(chosen, keys)
 
     def count(self, doc_id: str | None = None) -> int:
         """Documents stored, or the sections of one document."""

@@ -99,10 +99,11 @@ class QdrantSink:
         )
         return int(result.count)
 
-    def payloads(self, wanted: models.Filter) -> Iterator[dict[str, Any]]:
-        """The payloads of all points that a filter chooses."""
-        for record in self._scroll(wanted, payload=True):
-            yield dict(record.payload or {})
+    def records(
+        self, wanted: models.Filter, keys: Sequence[str] | None = None
+    ) -> Iterator[models.Record]:
+        """All points that a filter chooses, with their payloads, or only some keys of them."""
+        return self._scroll(wanted, payload=True if keys is None else list(keys))
 
     def points(self, ids: Sequence[str], *, with_vectors: bool) -> dict[str, models.Record]:
         """Points by id, with their payloads, and their own vectors where asked for."""

@@ -43,7 +43,8 @@ def read_documents(sink: QdrantSink, doc_ids: Sequence[str]) -> dict[str, Stored
 def _read(sink: QdrantSink, doc_ids: Sequence[str]) -> Iterator[StoredDocument]:
     heads: dict[str, dict[str, Any]] = {}
     sections: dict[str, list[dict[str, Any]]] = {}
-    for payload in sink.payloads(_all_of(doc_ids)):
+    for record in sink.records(_all_of(doc_ids)):
+        payload = dict(record.payload or {})
         own = payload[RECORD]
         if own["kind"] == "head":
             heads[own["doc_id"]] = payload

@@ -16,34 +16,13 @@ import sys
 import termios
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from lmk_commands import LMK, lmk, result
 
 from lmk_integrations import connect
 
-LMK = [sys.executable, "-m", "lmk_integrations.cli"]
 HOSTILE = "Red \x1b[31mletters\x1b]0;title\x07 and a \x08\x9b2J bell."
-
-
-def lmk(*arguments: Any, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end."""
-    return subprocess.run(
-        [*LMK, *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **options,
-    )
-
-
-def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The one JSON line that --json prints, and nothing else on stdout."""
-    assert done.stdout.count("\n") == 1, done.stdout + done.stderr
-    parsed: dict[str, Any] = json.loads(done.stdout)
-    assert parsed["type"] == "result"
-    return parsed
 
 
 def assert_no_traceback(done: subprocess.CompletedProcess[str]) -> None:

@@ -11,35 +11,17 @@ import struct
 import subprocess
 import sys
 import termios
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from lmk_commands import lmk as run_lmk
+from lmk_commands import result
 
 from lmk_integrations import LandmarkIndex, connect
 from lmk_integrations.encoder import PlainEncoder
 
-LMK = [sys.executable, "-m", "lmk_integrations.cli"]
-
-
-def lmk(*arguments: Any, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end."""
-    return subprocess.run(
-        [*LMK, *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        **options,
-    )
-
-
-def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The one JSON line that --json prints, and nothing else on stdout."""
-    assert done.stdout.count("\n") == 1, done.stdout + done.stderr
-    parsed: dict[str, Any] = json.loads(done.stdout)
-    assert parsed["type"] == "result"
-    return parsed
+lmk = partial(run_lmk, timeout=300)
 
 
 @pytest.fixture
