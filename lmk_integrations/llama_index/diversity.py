@@ -37,7 +37,7 @@ def _vector(point: models.Record) -> list[float]:
 
 
 def _mmr(near: Floats, vectors: Floats, k: int, threshold: float) -> list[int]:
-    # LlamaIndex's own get_top_k_mmr_embeddings takes a threshold of 0 for none given.
+    # LlamaIndex's get_top_k_mmr_embeddings compares with the last one chosen only, not with all.
     chosen = [int(np.argmax(near))]
     alike = vectors @ vectors[chosen[0]]  # to the most alike of those chosen
     while len(chosen) < min(k, len(near)):
