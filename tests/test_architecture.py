@@ -26,6 +26,7 @@ RANKS = {
     "langchain": 6,
     "llama_index": 6,
     "evaluation": 6,
+    "bench": 6,
     "training": 7,
     "cli": 8,
 }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from lmk_integrations import __version__
 from lmk_integrations.cli.adapt_args import add_adapt
+from lmk_integrations.cli.bench_args import add_bench
 from lmk_integrations.cli.copy_args import add_copy, add_rebuild
 from lmk_integrations.cli.eval_args import add_eval
 from lmk_integrations.cli.train_args import add_mine, add_train
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     add_adapt(commands, _EXIT_CODES)
     add_train(commands, _EXIT_CODES)
     add_mine(commands, _EXIT_CODES)
+    add_bench(commands, _EXIT_CODES)
     return parser
 
 

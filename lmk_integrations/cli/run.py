@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         "adapt": _adapt,
         "train": _train,
         "mine": _mine,
+        "bench": _bench,
     }
     for stream in (sys.stdout, sys.stderr):
         # A file name or a text that this terminal cannot show must not end the command.
@@ -221,6 +222,12 @@ def _mine(arguments: argparse.Namespace) -> int:
     from lmk_integrations.cli.train_run import run_mine
 
     return run_mine(arguments)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.bench_run import run_bench
+
+    return run_bench(arguments)
 
 
 @contextmanager

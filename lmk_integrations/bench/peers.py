@@ -1,0 +1,103 @@
+"""Who is measured beside this package, and the environment that each runs in."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import subprocess
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmk_integrations.bench.workers import Worker, WorkerError
+
+logger = logging.getLogger(__name__)
+
+INSTALL_TIMEOUT_S = 1800.0
+
+_HERE = Path(__file__).parent
+_READY = "installed.txt"
+_LINES_OF_PIP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A contender from elsewhere.
+
+    name: in tables; file, key: its worker. modules: what must be importable for it to run where
+    this package runs; requirements: what pip installs otherwise, in an environment named `home`
+    that peers of the same requirements share.
+    """
+
+    name: str
+    file: str
+    key: str
+    home: str
+    modules: tuple[str, ...]
+    requirements: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """The file that its worker serves."""
+        return _HERE / self.file
+
+
+LANGCHAIN_STORE = Peer(
+    name="langchain_qdrant, QdrantClient(path=...)",
+    file="peer_stores.py",
+    key="langchain",
+    home="langchain-qdrant",
+    modules=("langchain_qdrant", "qdrant_client"),
+    requirements=("langchain-qdrant>=1.1", "numpy>=1.26"),
+)
+
+
+def own_worker(name: str, file: str, key: str) -> Worker:
+    """A worker of this package's own."""
+    return Worker(name, _HERE / file, key)
+
+
+def start(peer: Peer, homes: Path) -> Worker:
+    """A peer's worker: here if all it needs is here, else in its own environment, made if need be.
+
+    homes: the folder of environments. Raises WorkerError where the peer cannot be installed.
+    """
+    if all(importlib.util.find_spec(module) for module in peer.modules):
+        return Worker(peer.name, peer.path, peer.key)
+    return Worker(peer.name, peer.path, peer.key, environment(peer, homes))
+
+
+def environment(peer: Peer, homes: Path) -> Path:
+    """The Python of a peer's environment. Raises WorkerError with pip's reason."""
+    home = homes.expanduser() / peer.home
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    ready = home / _READY
+    wanted = "\n".join(peer.requirements)
+    if ready.is_file() and ready.read_text(encoding="utf-8") == wanted:
+        return python
+    logger.info("installing %s into %s", ", ".join(peer.requirements), home)
+    try:
+        venv.create(home, with_pip=True, clear=True)
+        _install(python, peer.requirements)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise WorkerError(f"{peer.name} cannot be installed: {_reason(error)}") from error
+    ready.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def _install(python: Path, requirements: Sequence[str]) -> None:
+    subprocess.run(
+        [str(python), "-m", "pip", "install", "--quiet", *requirements],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_TIMEOUT_S,
+    )
+
+
+def _reason(error: Exception) -> str:
+    said = getattr(error, "stderr", None) or str(error)
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    return " / ".join(line.strip() for line in text.strip().split("\n")[-_LINES_OF_PIP:])
