@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
 from qdrant_client.local.qdrant_local import QdrantLocal
+from qdrant_client.qdrant_remote import QdrantRemote
 
-from lmk_integrations.qdrant.retry import call_with_retry
+from lmk_integrations.qdrant.retry import applied, call_with_retry
 
 if TYPE_CHECKING:
     from lmk_integrations.qdrant.edge import EdgeClient
@@ -24,12 +26,26 @@ Result = TypeVar("Result")
 _LOCAL_GUARD = threading.RLock()
 
 
+def guard(client: StoreClient) -> AbstractContextManager[Any]:
+    """To be held during requests of this client."""
+    is_local = isinstance(getattr(client, "_client", None), QdrantLocal)
+    return _LOCAL_GUARD if is_local else nullcontext()
+
+
+def is_remote(client: StoreClient) -> bool:
+    """Whether the store is another program, to which a network leads."""
+    return isinstance(getattr(client, "_client", None), QdrantRemote)
+
+
 def call(client: StoreClient, request: Callable[[], Result]) -> Result:
     """`request()`, a request of this client, repeated while the network is in the way.
 
     Raises StoreError, StoreUnreachableError: see `call_with_retry`.
     """
-    if isinstance(getattr(client, "_client", None), QdrantLocal):
-        with _LOCAL_GUARD:
-            return request()
-    return call_with_retry(request)
+    with guard(client):
+        return call_with_retry(request)
+
+
+def write(client: StoreClient, request: Callable[[], models.UpdateResult]) -> None:
+    """The same for a write: returns when it is applied, and not only accepted."""
+    call(client, lambda: applied(request()))

@@ -11,20 +11,28 @@ from typing import Any
 
 import numpy as np
 from qdrant_client import models as m
+from qdrant_server import serve
 
 from lmk_integrations.qdrant.connect import connect
 
 SERVER_URL = os.environ.get("QDRANT_URL")
-BACKENDS = ["memory", "edge", *(["server"] if SERVER_URL else [])]
+BACKENDS = ["memory", "edge", "rest", "grpc", *(["server"] if SERVER_URL else [])]
 DIM = 6
 
 
 @contextmanager
 def open_backend(kind: str, directory: Path) -> Iterator[Any]:
     """A client of one kind. Collections made on a server are removed afterwards."""
+    client: Any
+    if kind in ("rest", "grpc"):
+        with serve(kind) as server:
+            client = server.client()
+            yield client
+            client.close()
+        return
     if kind == "server":
         assert SERVER_URL is not None
-        client: Any = connect(SERVER_URL)
+        client = connect(SERVER_URL)
         before = {item.name for item in client.get_collections().collections}
         yield client
         for item in client.get_collections().collections:
