@@ -14,7 +14,7 @@ from qdrant_client import models
 from lmk_integrations.errors import ConfigError, StoreError
 from lmk_integrations.ingest.ids import head_id
 from lmk_integrations.qdrant.aliases import resolve
-from lmk_integrations.qdrant.client import StoreClient, call
+from lmk_integrations.qdrant.client import StoreClient, call, write
 from lmk_integrations.qdrant.edge import EdgeClient
 from lmk_integrations.qdrant.move_pages import (
     KINDS,
@@ -33,8 +33,9 @@ from lmk_integrations.qdrant.move_points import (
     same_vectors,
 )
 from lmk_integrations.qdrant.move_target import prepare_target, source_identity
+from lmk_integrations.qdrant.pieces import Pieces
 from lmk_integrations.qdrant.schema import write_identity
-from lmk_integrations.qdrant.store import check_applied, only
+from lmk_integrations.qdrant.store import only
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +127,13 @@ class _Copy:
     dim: int = 0
     halves: set[str] = field(default_factory=set)
     kept: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*KINDS, OTHER), 0))
+    pieces: Pieces = field(init=False)
+
+    def __post_init__(self) -> None:
+        name = self.report.target
+        self.pieces = Pieces(
+            self.target, lambda batch: self.target.upsert(name, points=batch, wait=True)
+        )
 
     def run(self) -> None:
         report = self.report
@@ -181,9 +189,7 @@ class _Copy:
 
     def _write(self, records: list[models.Record]) -> None:
         points = [as_point(record, self.halves) for record in records]
-        name = self.report.target
-        result = call(self.target, lambda: self.target.upsert(name, points=points, wait=True))
-        check_applied(result, name)
+        self.pieces.write(points)
         self.report.copied += len(points)
         self.report.n_bytes += sum(map(json_bytes, records))
 
@@ -213,7 +219,7 @@ class _Copy:
     def _delete(self, ids: list[PointId]) -> None:
         selector = models.PointIdsList(points=ids)
         name = self.report.target
-        call(self.target, lambda: self.target.delete(name, points_selector=selector, wait=True))
+        write(self.target, lambda: self.target.delete(name, points_selector=selector, wait=True))
         self.report.removed += len(ids)
 
     # -- the end -----------------------------------------------------------------------------

@@ -48,7 +48,10 @@ class CollectionIdentity:
 
 
 def create_collection(client: StoreClient, name: str, identity: CollectionIdentity) -> None:
-    """Create the collection and its payload indexes. Raises StoreError."""
+    """Create the collection and its payload indexes, unless one just like it is there.
+
+    Raises StoreError.
+    """
     dim = int(identity.space["dim"])
     landmarks = models.VectorParams(
         size=dim,
@@ -63,15 +66,23 @@ def create_collection(client: StoreClient, name: str, identity: CollectionIdenti
     vectors = {LMK: plain, DOCUMENT: plain}
     if identity.landmarks:
         vectors[LANDMARKS] = landmarks
-    call(
-        client,
-        lambda: client.create_collection(
-            name,
-            vectors_config=vectors,
-            sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-            metadata=identity.to_metadata(),
-        ),
-    )
+    try:
+        call(
+            client,
+            lambda: client.create_collection(
+                name,
+                vectors_config=vectors,
+                sparse_vectors_config={
+                    BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)
+                },
+                metadata=identity.to_metadata(),
+            ),
+        )
+    except StoreError:
+        # Another process made it meanwhile, or the first attempt of ours whose answer was lost.
+        there = call(client, lambda: client.collection_exists(name))
+        if not there or read_identity(client, name) != identity:
+            raise
     complete_indexes(client, name)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from qdrant_client import models
 
-from lmk_integrations.errors import StoreError
+from lmk_integrations.errors import StoreUnreachableError
 from lmk_integrations.ingest.ids import head_id, section_id
 from lmk_integrations.ingest.records import (
     Facts,
@@ -20,8 +21,9 @@ from lmk_integrations.ingest.records import (
 )
 from lmk_integrations.ingest.writer import MAX_BATCH_BYTES
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
-from lmk_integrations.qdrant.client import StoreClient, call
+from lmk_integrations.qdrant.client import StoreClient, call, is_remote, write
 from lmk_integrations.qdrant.items import Item, item_point
+from lmk_integrations.qdrant.pieces import Pieces
 from lmk_integrations.qdrant.points import (
     head_payload,
     head_point,
@@ -33,6 +35,8 @@ from lmk_integrations.qdrant.schema import LMK, RECORD
 Result = TypeVar("Result")
 
 _PAGE = 256
+# Replicas may be a moment behind what has been acknowledged.
+_LOOKS = (0.0, 0.5, 2.0)
 
 
 class QdrantSink:
@@ -42,6 +46,9 @@ class QdrantSink:
         self._client = client
         self._collection = collection
         self._bm25 = bm25
+        self._pieces = Pieces(
+            client, lambda batch: client.upsert(collection, points=batch, wait=True)
+        )
 
     def heads(self, doc_ids: Sequence[str]) -> dict[str, StoredHead]:
         """The heads of those documents that have one."""
@@ -139,8 +146,14 @@ class QdrantSink:
         self._upsert([section_point(record, self._bm25) for record in records])
 
     def write_heads(self, records: Sequence[HeadRecord]) -> None:
-        """Store heads, then delete the sections of other versions where they may exist."""
+        """Store heads, then delete the sections of other versions where they may exist.
+
+        A server's word is checked: a head is written when the server counts the sections that it
+        stands for, and an old version goes when the head is there.
+        """
+        self._check_kept(records, "section", sum(record.n_sections for record in records))
         self._upsert([head_point(record) for record in records])
+        self._check_kept(records, "head", len(records))
         for record in records:
             if record.stale:
                 self._delete(_stale_sections(record.version))
@@ -223,29 +236,42 @@ class QdrantSink:
                 return
 
     def _upsert(self, points: list[models.PointStruct]) -> None:
-        result = self._call(lambda: self._client.upsert(self._collection, points=points, wait=True))
-        check_applied(result, self._collection)
+        self._pieces.write(points)
+
+    def _check_kept(self, heads: Sequence[HeadRecord], kind: str, expected: int) -> None:
+        """Raise StoreUnreachableError where a server lost points that it has acknowledged."""
+        if not is_remote(self._client):
+            return
+        versions = models.Filter(
+            must=[_equals("kind", kind)], should=[_of_version(head.version) for head in heads]
+        )
+        found = 0
+        for pause in _LOOKS:
+            time.sleep(pause)
+            count = self._call(
+                lambda: self._client.count(self._collection, count_filter=versions, exact=True)
+            )
+            found = int(count.count)
+            if found >= expected:
+                return
+        raise StoreUnreachableError(
+            f"Qdrant acknowledged {expected} {kind}s of {heads[0].version.doc_id!r} and "
+            f"{len(heads) - 1} other documents, but has {found} of them. Check the server's disk, "
+            "memory and replicas, and run again to store what was lost"
+        )
 
     def _overwrite(self, point_id: Any, payload: dict[str, Any]) -> None:
-        self._call(
+        write(
+            self._client,
             lambda: self._client.overwrite_payload(
                 self._collection, payload=payload, points=[point_id], wait=True
-            )
+            ),
         )
 
     def _delete(self, selector: Any) -> None:
-        self._call(
-            lambda: self._client.delete(self._collection, points_selector=selector, wait=True)
-        )
-
-
-def check_applied(result: Any, collection: str) -> None:
-    """Raise StoreError unless a write has been applied: accepted is not stored."""
-    status = getattr(result, "status", models.UpdateStatus.COMPLETED)
-    if status != models.UpdateStatus.COMPLETED:
-        raise StoreError(
-            f"collection {collection!r} accepted a write without applying it (status "
-            f"{getattr(status, 'value', status)!r}); the server is overloaded: run again to resume"
+        write(
+            self._client,
+            lambda: self._client.delete(self._collection, points_selector=selector, wait=True),
         )
 
 
@@ -258,7 +284,7 @@ def sections_of(doc_ids: Sequence[str], version: Version | None = None) -> model
     """The sections of documents; of one version of them where given."""
     must: list[Any] = [_equals("kind", "section"), _of(doc_ids)]
     if version is not None:
-        must += [_equals("hash", version.content_hash), _equals("recipe", version.recipe)]
+        must.append(_of_version(version))
     return models.Filter(must=must)
 
 
@@ -270,12 +296,21 @@ def stored_head(own: dict[str, Any]) -> StoredHead:
 
 
 def _stale_sections(current: Version) -> models.FilterSelector:
-    same: list[Any] = [_equals("hash", current.content_hash), _equals("recipe", current.recipe)]
     return models.FilterSelector(
         filter=models.Filter(
             must=[_equals("kind", "section"), _equals("doc_id", current.doc_id)],
-            must_not=[models.Filter(must=same)],
+            must_not=[_of_version(current)],
         )
+    )
+
+
+def _of_version(version: Version) -> models.Filter:
+    return models.Filter(
+        must=[
+            _equals("doc_id", version.doc_id),
+            _equals("hash", version.content_hash),
+            _equals("recipe", version.recipe),
+        ]
     )
 
 
