@@ -196,7 +196,7 @@ class _Points(_Base, points_rpc.PointsServicer):
             return request.collection_name, ids, payload, vectors
 
         records = self._do(context, request, "retrieve", arguments)
-        return q.GetResponse(result=[RestToGrpc.convert_record(one) for one in records])
+        return q.GetResponse(result=[_record(one) for one in records])
 
     def Scroll(self, request: Any, context: Any) -> Any:
         def arguments() -> tuple[Any, ...]:
@@ -212,7 +212,7 @@ class _Points(_Base, points_rpc.PointsServicer):
 
         records, following = self._do(context, request, "scroll", arguments)
         offset = None if following is None else RestToGrpc.convert_extended_point_id(following)
-        found = [RestToGrpc.convert_record(one) for one in records]
+        found = [_record(one) for one in records]
         return q.ScrollResponse(result=found, next_page_offset=offset)
 
     def Count(self, request: Any, context: Any) -> Any:
@@ -256,6 +256,8 @@ class _Points(_Base, points_rpc.PointsServicer):
             return request.collection_name, given
 
         found = self._do(context, request, "query_groups", arguments)
+        for group in found.groups:
+            group.hits = [_with_payload(hit) for hit in group.hits]
         return q.QueryGroupsResponse(result=RestToGrpc.convert_groups_result(found))
 
     def Facet(self, request: Any, context: Any) -> Any:
@@ -334,7 +336,16 @@ class _Collections(_Base, collections_rpc.CollectionsServicer):
 
 
 def _scored(found: m.QueryResponse) -> list[Any]:
-    return [RestToGrpc.convert_scored_point(point) for point in found.points]
+    return [RestToGrpc.convert_scored_point(_with_payload(point)) for point in found.points]
+
+
+def _record(record: m.Record) -> Any:
+    return RestToGrpc.convert_record(_with_payload(record))
+
+
+def _with_payload(point: Any) -> Any:
+    """gRPC knows no difference between none and an empty one."""
+    return point if point.payload is not None else point.model_copy(update={"payload": {}})
 
 
 def _aliases(found: m.CollectionsAliasesResponse) -> Any:
