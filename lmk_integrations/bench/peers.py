@@ -15,6 +15,7 @@ from lmk_integrations.bench.workers import Worker, WorkerError
 
 logger = logging.getLogger(__name__)
 
+DEFAULT_HOMES = Path("~/.cache/lmk-integrations/peers")
 INSTALL_TIMEOUT_S = 1800.0
 
 _HERE = Path(__file__).parent
@@ -53,6 +54,52 @@ LANGCHAIN_STORE = Peer(
     requirements=("langchain-qdrant>=1.1", "numpy>=1.26"),
 )
 
+_FRAMEWORKS = ("langchain-huggingface>=1.0", "llama-index-embeddings-huggingface>=0.6")
+
+
+def _encoder(name: str, key: str, home: str, module: str, requirements: tuple[str, ...]) -> Peer:
+    return Peer(name, "peer_encoders.py", key, home, (module,), requirements)
+
+
+def _sentence_transformers(variant: str) -> Peer:
+    name, key = f"sentence-transformers {variant}", f"sentence-transformers:{variant}"
+    if variant in ("onnx", "openvino"):
+        module = "optimum.onnxruntime" if variant == "onnx" else "optimum.intel.openvino"
+        home, requirement = (
+            f"sentence-transformers-{variant}",
+            f"sentence-transformers[{variant}]>=5",
+        )
+    else:
+        module = home = "sentence_transformers"
+        requirement = "sentence-transformers>=5"
+    return _encoder(name, key, home, module, (requirement,))
+
+
+ONNX = _sentence_transformers("onnx")
+FASTEMBED = _encoder("FastEmbed", "fastembed", "fastembed", "fastembed", ("fastembed>=0.7",))
+ENCODERS: dict[str, Peer] = {
+    "langchain": _encoder(
+        "LangChain HuggingFaceEmbeddings",
+        "langchain",
+        "frameworks",
+        "langchain_huggingface",
+        _FRAMEWORKS,
+    ),
+    "llama-index": _encoder(
+        "LlamaIndex HuggingFaceEmbedding",
+        "llama-index",
+        "frameworks",
+        "llama_index.embeddings.huggingface",
+        _FRAMEWORKS,
+    ),
+    "st-float32": _sentence_transformers("float32"),
+    "st-bfloat16": _sentence_transformers("bfloat16"),
+    "st-onnx": ONNX,
+    "st-openvino": _sentence_transformers("openvino"),
+    "fastembed": FASTEMBED,
+}
+"""Encoders by the names that `lmk bench encode --peers` takes."""
+
 
 def own_worker(name: str, file: str, key: str) -> Worker:
     """A worker of this package's own."""
@@ -64,9 +111,16 @@ def start(peer: Peer, homes: Path) -> Worker:
 
     homes: the folder of environments. Raises WorkerError where the peer cannot be installed.
     """
-    if all(importlib.util.find_spec(module) for module in peer.modules):
+    if all(map(_is_here, peer.modules)):
         return Worker(peer.name, peer.path, peer.key)
     return Worker(peer.name, peer.path, peer.key, environment(peer, homes))
+
+
+def _is_here(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package that it is inside of
+        return False
 
 
 def environment(peer: Peer, homes: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lmk_integrations.bench.peers import LANGCHAIN_STORE, own_worker, start
+from lmk_integrations.bench.peers import DEFAULT_HOMES, LANGCHAIN_STORE, own_worker, start
 from lmk_integrations.bench.synthetic import (
     CorpusSpec,
     MadeQuery,
@@ -52,7 +52,7 @@ class SearchSettings:
     seed: int = 0
     model: str | None = None
     device: str = "auto"
-    homes: Path = Path("~/.cache/lmk-integrations/peers")
+    homes: Path = DEFAULT_HOMES
 
     def __post_init__(self) -> None:
         if not self.sections:

@@ -21,7 +21,62 @@ def add_bench(commands: Subparsers, epilog: str) -> None:
         epilog=epilog,
     )
     kinds = parser.add_subparsers(dest="bench", required=True, metavar="WHAT")
+    _encode(kinds, epilog)
     _search(kinds, epilog)
+
+
+def _encode(kinds: Subparsers, epilog: str) -> None:
+    parser = kinds.add_parser(
+        "encode",
+        help="tokens per second of encoders, by length of the text",
+        description="Let this package's backends and its peers encode the same texts, and print "
+        "tokens per second, how many times faster each is, and how near its vectors are to those "
+        "of float32.",
+        epilog=epilog,
+    )
+    parser.add_argument(
+        "texts",
+        nargs="*",
+        metavar="PATH",
+        help="files and folders to cut the texts from (default: made-up texts)",
+    )
+    parser.add_argument(
+        "--lengths",
+        type=_sizes,
+        default=(512,),
+        metavar="N[,N...]",
+        help="tokens of a text, such as 128,512,8192,131072 (default: 512)",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=16_384,
+        metavar="N",
+        help="read in one round, one text at least (default: 16384)",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, metavar="N", help="of every encoder (default: 5)"
+    )
+    parser.add_argument(
+        "--own",
+        metavar="BACKEND:DTYPE,...",
+        help="this package's encoders, such as torch:bfloat16 (default: all that are installed)",
+    )
+    parser.add_argument(
+        "--peers",
+        metavar="A,B,...",
+        help="others: langchain, llama-index, st-float32, st-bfloat16, st-onnx, st-openvino, "
+        "fastembed, or 'none' (default: all)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="NAME",
+        help="whose time the others are compared with (default: langchain, else the first)",
+    )
+    parser.add_argument("--base", metavar="M", help="the peers' model (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the made-up texts")
+    _model(parser)
+    _output(parser)
 
 
 def _search(kinds: Subparsers, epilog: str) -> None:

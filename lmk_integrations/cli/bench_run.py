@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lmk_integrations.bench.encode import EncodeBench, EncodeSettings, bench_encode
 from lmk_integrations.bench.machine import describe_machine
 from lmk_integrations.bench.plots import check_plot, draw
 from lmk_integrations.bench.search import ENCODING, SearchBench, SearchSettings, bench_search
 from lmk_integrations.bench.tables import markdown
+from lmk_integrations.bench.timing import Spread
 from lmk_integrations.cli.bar import Bar
 from lmk_integrations.qdrant.queries import MODES
 
@@ -20,7 +22,7 @@ def run_bench(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     if arguments.plot is not None:
         check_plot(Path(arguments.plot))
-    kinds: dict[str, Callable[[argparse.Namespace], int]] = {"search": _search}
+    kinds: dict[str, Callable[[argparse.Namespace], int]] = {"encode": _encode, "search": _search}
     return kinds[arguments.bench](arguments)
 
 
@@ -36,6 +38,83 @@ class BenchProgress(Bar):
             self._step = step
             self.open(total, desc=step, unit=" rounds")
         self._bar.update(done - self._bar.n)
+
+
+def _encode(arguments: argparse.Namespace) -> int:
+    chosen = {} if arguments.peers is None else {"peers": _names(arguments.peers)}
+    settings = EncodeSettings(
+        lengths=arguments.lengths,
+        tokens=arguments.tokens,
+        rounds=arguments.rounds,
+        own=None if arguments.own is None else _names(arguments.own),
+        against=arguments.against,
+        texts=tuple(map(Path, arguments.texts)),
+        model=arguments.model,
+        base=arguments.base,
+        device=arguments.device,
+        seed=arguments.seed,
+        homes=Path(arguments.peers_home),
+        **chosen,
+    )
+    with BenchProgress() as progress:
+        found = bench_encode(settings, progress.update)
+    if arguments.json:
+        _print_json("encode", found.to_dict())
+    else:
+        print(encode_table(found))
+        print()
+        _print_machine()
+        for facts in found.encoders.values():
+            print(f"{facts['name']}: {_as_words(facts)}.")
+        _print_notes(found.notes)
+    if arguments.plot is not None:
+        lines = {
+            found.title(name): [
+                (time.length, time.tokens_per_s) for time in found.times if time.name == name
+            ]
+            for name in dict.fromkeys(time.name for time in found.times)
+        }
+        title = "Encoding, median by length of the text"
+        draw(Path(arguments.plot), lines, title=title, x="tokens of a text", y="tokens/s")
+    return 0
+
+
+def encode_table(found: EncodeBench) -> str:
+    """A row for each length and encoder."""
+    against = found.title(found.against)
+    head = ["encoder", "text tokens", "tokens/s", f"x {against}", "cosine", "of limit", "peak MiB"]
+    rows = [
+        [
+            found.title(time.name),
+            f"{time.length:,}",
+            f"{time.tokens_per_s:,.0f}",
+            "" if time.speedup is None else _ratio(time.speedup),
+            "" if time.cosine is None else f"{time.cosine:.5f}",
+            "" if time.limit_share is None else f"{100 * time.limit_share:.0f} %",
+            f"{time.peak_bytes / 2**20:,.0f}",
+        ]
+        for time in found.times
+    ]
+    return markdown(head, rows)
+
+
+def _ratio(found: Spread) -> str:
+    """The median with its quartiles."""
+    return f"{found.median:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    if text == "none":
+        return ()
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _as_words(facts: Mapping[str, Any]) -> str:
+    versions = [f"{name} {version}" for name, version in sorted(facts["versions"].items())]
+    dtype = [facts["dtype"]] if "dtype" in facts else []
+    threads = facts["torch_threads"]
+    own = [] if threads is None else [f"{threads} torch threads"]
+    return ", ".join([*dtype, *own, *versions])
 
 
 def _search(arguments: argparse.Namespace) -> int:
@@ -84,9 +163,17 @@ def search_table(found: SearchBench) -> str:
 
 
 def _print_circumstances(versions: Mapping[str, str], notes: Sequence[str]) -> None:
-    print(f"Machine: {describe_machine()}.")
+    _print_machine()
     shown = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     print(f"Versions: {shown}.")
+    _print_notes(notes)
+
+
+def _print_machine() -> None:
+    print(f"Machine: {describe_machine()}.")
+
+
+def _print_notes(notes: Sequence[str]) -> None:
     for note in notes:
         print(f"Note: {note}.")
 
