@@ -62,9 +62,15 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "is skipped before encoding; an interrupted run goes on where it stopped.",
         epilog=_EXIT_CODES,
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="files and folders")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders")
     _store(parser)
     _model(parser)
+    parser.add_argument(
+        "--retry-failed",
+        metavar="REPORT",
+        help="only what failed in an earlier run: the file in which its --json output was kept. "
+        "Without PATH those of that run",
+    )
     parser.add_argument(
         "--section-tokens",
         type=int,
@@ -92,6 +98,11 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--follow-symlinks",
         action="store_true",
         help="follow links too, if they stay inside their folder",
+    )
+    parser.add_argument(
+        "--max-bytes",
+        metavar="SIZE",
+        help="skip larger files; a number, or one with K, M or G (of 1,024) behind it",
     )
     parser.add_argument("--pdf-password", metavar="PASSWORD", help="for encrypted PDF files")
     parser.add_argument(

@@ -42,11 +42,11 @@ def print_report(report: IngestReport, collection: str, location: str) -> None:
     )
     for kind, items in (("skipped", report.skipped), ("failed", report.failed)):
         for item in items[:_LISTED]:
-            print(f"  {kind}: {_safe(f'{item.name}: {item.reason}: {item.message}')}")
+            print(f"  {kind}: {safe(f'{item.name}: {item.reason}: {item.message}')}")
         if len(items) > _LISTED:
             print(f"  {kind}: and {len(items) - _LISTED} more; --json lists all")
     for warning in report.warnings[:_LISTED]:
-        print(f"  warning: {_safe(warning)}")
+        print(f"  warning: {safe(warning)}")
     if report.interrupted:
         print("  interrupted: what is stored is kept; run again to resume")
 
@@ -62,11 +62,11 @@ def print_hits(hits: list[SearchHit]) -> None:
         page = f"page {hit.passage.page}" if hit.passage.page else None
         where = [hit.passage.heading, page, place]
         name = f"{hit.title or hit.doc_id}  [{hit.source or hit.doc_id}]"
-        print(f"{rank}. {hit.score:.3f}  {_safe(name)}")
-        print(_INDENT + _safe(" · ".join(part for part in where if part)))
+        print(f"{rank}. {hit.score:.3f}  {safe(name)}")
+        print(_INDENT + safe(" · ".join(part for part in where if part)))
         if len(hit.landmark_scores):
             print(_INDENT + heat_strip(hit.landmark_scores, width - len(_INDENT)))
-        text = _safe(hit.passage.text)
+        text = safe(hit.passage.text)
         wrapped = textwrap.wrap(
             text,
             width,
@@ -78,7 +78,7 @@ def print_hits(hits: list[SearchHit]) -> None:
         print()
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """The text on one line, without what a terminal would obey."""
     return " ".join(_CONTROLS.sub(" ", text).split())
 
@@ -104,6 +104,8 @@ def print_info(collections: list[dict[str, Any]], location: str) -> None:
         print(f"no collections at {location}")
     for found in collections:
         print(f"{found['collection']} at {location}")
+        if found["aliases"]:
+            print(f"  also called {', '.join(map(repr, found['aliases']))}")
         print(f"  documents  {found['documents']:>8,}")
         print(f"  sections   {found['sections']:>8,}")
         recipe = found["recipe"] or {}

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from lmk_integrations.cli.progress import IngestProgress
-from lmk_integrations.cli.render import print_hits, print_info, print_report
+from lmk_integrations.cli.render import print_hits, print_info, print_report, safe
 from lmk_integrations.errors import ConfigError, LMKError, StoreError, StoreUnreachableError
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_ITEMS_FAILED, EXIT_UNREACHABLE = 0, 1, 2, 3, 4
@@ -65,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _complain(what: object, code: int) -> int:
-    print(f"lmk: {what}", file=sys.stderr)
+    # Names of files may stand in it, and files may be called anything.
+    print("\n".join(safe(line) for line in f"lmk: {what}".split("\n")), file=sys.stderr)
     return code
 
 
@@ -90,21 +91,12 @@ def _encoder(arguments: argparse.Namespace) -> Any:
 
 def _ingest(arguments: argparse.Namespace) -> int:
     from lmk_integrations.cli.copy_run import check_rebuild, run_rebuild
-    from lmk_integrations.ingest.sources import ReadOptions
+    from lmk_integrations.cli.ingest_options import paths_and_options
     from lmk_integrations.qdrant import LandmarkIndex
 
     check_rebuild(arguments)
-    for path in arguments.paths:
-        if not Path(path).exists():
-            return _complain(f"{path}: no such file or folder", EXIT_USAGE)
-    options = ReadOptions(
-        include=tuple(arguments.include or ()),
-        exclude=tuple(arguments.exclude or ()),
-        encoding=arguments.encoding,
-        pdf_password=arguments.pdf_password,
-        follow_symlinks=arguments.follow_symlinks,
-    )
-    paths = [Path(path) for path in arguments.paths]
+    paths, options = paths_and_options(arguments)
+    given = [str(path.absolute()) for path in paths]
     if arguments.rebuild:
         with _stop_on_interrupt() as stop:
             return run_rebuild(arguments, lambda: _encoder(arguments), paths, options, stop)
@@ -129,7 +121,8 @@ def _ingest(arguments: argparse.Namespace) -> int:
             stop=stop,
         )
     if arguments.json:
-        print(json.dumps({"type": "result", "command": "ingest", **report.to_dict()}))
+        result = {"type": "result", "command": "ingest", "paths": given, **report.to_dict()}
+        print(json.dumps(result))
     else:
         print_report(report, arguments.collection, arguments.location)
     if report.interrupted:

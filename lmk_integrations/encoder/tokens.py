@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 
 from lmk_integrations.errors import DocumentError, ModelError
 from lmk_integrations.records import TextSource, pieces_of
+from lmk_integrations.text.graphemes import MAX_CLUSTER_CHARS, cluster_starts
 
 Ints = NDArray[np.int64]
 
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tekken.json")
 _HIDDEN = "\0 \0"  # before a piece's name: normalizers drop or replace at least one of them
 _SPACES = np.array([chr(point).isspace() for point in range(0x3002)])  # none lies above
+
+_PART_CHARS = 16  # of a run that is broken up: so an unknown one counts as much as known text
 
 PIECE_CHARS = 1 << 20
 """A text is tokenised in pieces of at most this size: tokens take about 120 bytes per byte."""
@@ -28,7 +32,9 @@ PIECE_CHARS = 1 << 20
 class Tokens:
     """ids: (n,) int64; offsets: (n, 2) half-open characters in the text that was tokenised.
 
-    A token's leading white space is not in its range, whatever kind of tokenizer it comes from.
+    A token's leading white space is not in its range, whatever kind of tokenizer it comes from,
+    and no range begins or ends within what a reader sees as one character: the earlier token has
+    the whole of it.
     """
 
     ids: Ints
@@ -75,6 +81,7 @@ class Tokenizer:
             then = [fast.normalizer] if fast.normalizer is not None else []
             fast.normalizer = normalizers.Sequence([first, *then])
         self._fast = fast
+        self._max_word_chars = _max_word_chars(fast)
         self.prefix, self.suffix = _special_frame(fast)
         landmark = loaded.sep_token_id if loaded.sep_token_id is not None else loaded.eos_token_id
         if self.landmark_id is None and landmark is not None:
@@ -97,12 +104,40 @@ class Tokenizer:
             check_unicode(text)
         encodings = self._fast.encode_batch(list(texts), add_special_tokens=False)
         return [
-            Tokens(
-                np.array(encoding.ids, np.int64),
-                _trimmed(text, np.array(encoding.offsets, np.int64).reshape(-1, 2)),
-            )
+            self._softened(text, _tokens(text, encoding))
             for text, encoding in zip(texts, encodings, strict=True)
         ]
+
+    def _softened(self, text: str, tokens: Tokens) -> Tokens:
+        """The tokens, those anew that are unknown only because they are long.
+
+        WordPiece gives up at words of over 100 characters: Thai, Khmer, hex digits, emoji. Such a
+        word is read in parts, as if they were separated; all others keep their tokens.
+        """
+        if self._max_word_chars is not None and self.unk_id is not None:
+            unknown = tokens.offsets[tokens.ids == self.unk_id]
+            cuts = _part_cuts(text, unknown[self._are_long(text, unknown)])
+            if len(cuts):
+                parts = [text[a:b] for a, b in itertools.pairwise([0, *cuts, len(text)])]
+                spaced = " ".join(parts)
+                again = _tokens(spaced, self._fast.encode(spaced, add_special_tokens=False))
+                blanks = cuts + np.arange(len(cuts))  # where the spaces are in it
+                tokens = Tokens(
+                    again.ids, again.offsets - np.searchsorted(blanks, again.offsets, side="left")
+                )
+        return Tokens(tokens.ids, _whole_clusters(text, tokens.offsets))
+
+    def _are_long(self, text: str, ranges: Ints) -> NDArray[np.bool_]:
+        """Which of these words are too long, as the tokenizer counts: after its normalizer."""
+        assert self._max_word_chars is not None
+        normalizer = self._fast.normalizer
+        lengths = [
+            len(normalizer.normalize_str(text[a:b]) if normalizer is not None else text[a:b])
+            if b - a > _PART_CHARS
+            else 0
+            for a, b in ranges.tolist()
+        ]
+        return np.array(lengths, np.int64) > self._max_word_chars
 
 
 def check_unicode(text: str) -> None:
@@ -166,7 +201,48 @@ def _last_space(text: str, begin: int, limit: int) -> int:
         cut = text.rfind(near, least, most + 1)
         if cut > 0:
             return cut
-    return next((i for i in range(most, least - 1, -1) if text[i].isspace()), most)
+    cut = next((i for i in range(most, least - 1, -1) if text[i].isspace()), 0)
+    return cut or _last_cluster(text, begin, most)
+
+
+def _last_cluster(text: str, begin: int, most: int) -> int:
+    """The last place before ``most``, or there, that lies between two characters as seen."""
+    first = max(begin, most - 2 * MAX_CLUSTER_CHARS)
+    starts = np.flatnonzero(cluster_starts(text[first : most + 1])[1:-1])
+    return first + 1 + int(starts[-1]) if len(starts) else most
+
+
+def _max_word_chars(fast: Any) -> int | None:
+    """The longest word that a WordPiece model looks at; None: it is of another kind."""
+    model = json.loads(fast.to_str())["model"]
+    limit = model.get("max_input_chars_per_word") if model.get("type") == "WordPiece" else None
+    return None if limit is None else int(limit)
+
+
+def _part_cuts(text: str, ranges: Ints) -> Ints:
+    """Where to cut these ranges, so that no part is much longer than `_PART_CHARS`."""
+    found: list[Ints] = [np.empty(0, np.int64)]
+    for begin, end in ranges.tolist():
+        starts = np.flatnonzero(cluster_starts(text[begin:end])[:-1])
+        # The first start in each stretch of so many characters, but for the very first.
+        _, firsts = np.unique(starts // _PART_CHARS, return_index=True)
+        found.append(begin + starts[firsts[1:]])
+    return np.concatenate(found)
+
+
+def _whole_clusters(text: str, offsets: Ints) -> Ints:
+    """Offsets moved on to the next place where the text can be cut."""
+    starts = cluster_starts(text)
+    if starts.all() or not len(offsets):
+        return offsets
+    places = np.where(starts, np.arange(len(starts)), len(text))
+    following = np.minimum.accumulate(places[::-1])[::-1]
+    return np.asarray(following[np.minimum(offsets, len(text))], np.int64)
+
+
+def _tokens(text: str, encoding: Any) -> Tokens:
+    offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+    return Tokens(np.array(encoding.ids, np.int64), _trimmed(text, offsets))
 
 
 def _trimmed(text: str, offsets: Ints) -> Ints:

@@ -20,6 +20,7 @@ from lmk_integrations.text.repair import (
     repair_metadata,
     repair_pieces,
 )
+from lmk_integrations.text.unbroken import unbroken_notes
 
 _MAX_DEPTH = 32
 
@@ -40,6 +41,7 @@ def mended(document: Document) -> Document | Failure:
         if repaired.text is not text:
             marks = repair_marks(text, marks)
         text = repaired.text
+        notes.update(unbroken_notes((text,)))
         if not text.strip():
             name = str(doc_id or document.title or "?")
             return Failure(name, "empty", "it holds no text", skipped=True)

@@ -123,6 +123,7 @@ class _Run:
         self._jobs: dict[int, _Job] = {}
         self._next_job = 0
         self._seen: set[str] = set()
+        self._texts: set[str] = set()
         self._fatal: DocumentError | None = None
 
     def go(self, items: Iterable[Document | Failure]) -> None:
@@ -180,6 +181,10 @@ class _Run:
             message = "another document of this id came before in this run; ids must differ"
             return Failure(version.doc_id, "duplicate_id", message)
         self._seen.add(version.doc_id)
+        # Both are stored, for each has a name of its own to be found by; but it is said.
+        if version.content_hash in self._texts:
+            self.report.notes["same_text"] += 1
+        self._texts.add(version.content_hash)
         return _Found(document, version, facts)
 
     def _changed(self, found: list[_Found]) -> Iterator[StreamItem]:
@@ -188,7 +193,7 @@ class _Run:
         damaged = self._damaged({item.version.doc_id: heads[item.version.doc_id] for item in same})
         pending = []
         for item in found:
-            self.report.notes.update(item.document.notes)
+            self.report.add_notes(item.version.doc_id, item.document.notes)
             if _is_current(item, heads) and item.version.doc_id not in damaged:
                 self._keep(item, heads[item.version.doc_id])
             else:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from lmk_integrations.records import Failure
+from lmk_integrations.text.unbroken import NOTE, WARNING_CHARS
 
 UNK_WARNING_SHARE = 0.2
 
@@ -21,6 +23,8 @@ class IngestReport:
     sections: section points written. tokens_seen = tokens_embedded + tokens_dropped, over new and
     updated documents; tokens_encoded is the part embedded in this run, not found from an
     interrupted one. unknown_tokens: those the tokenizer has no entry for.
+    notes: what reading did to the texts, by name, over all documents that were read.
+    warnings: of documents that are stored, but whose vectors may say little.
     """
 
     new: int = 0
@@ -61,6 +65,16 @@ class IngestReport:
     def add_failure(self, failure: Failure) -> None:
         """Note an item that was not stored."""
         (self.skipped if failure.skipped else self.failed).append(failure)
+
+    def add_notes(self, name: str, notes: Mapping[str, int]) -> None:
+        """Note what reading a document did to it."""
+        self.notes.update(notes)
+        if (unbroken := notes.get(NOTE, 0)) > WARNING_CHARS:
+            self.warnings.append(
+                f"{name}: {unbroken:,} of its characters are in runs of over 1,000 without a "
+                "space, as in base64 or minified code; landmarks over them say little. Exclude it "
+                "if nobody will ask for it"
+            )
 
     def add_document(self, name: str, *, is_new: bool, n_tokens: int, n_unk: int) -> None:
         """Note a document whose tokens were all embedded."""

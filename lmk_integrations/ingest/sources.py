@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lmk_integrations.ingest.frameworks import Page, as_page, join_pages
@@ -40,6 +40,9 @@ class Sources:
     def __init__(self, sources: Any, options: ReadOptions | None = None) -> None:
         self._sources = sources
         self._options = options or ReadOptions()
+        only = self._options.only
+        # An entry is told from its file by what stands behind the last "#".
+        self._only = None if only is None else {*only, *(name.rpartition("#")[0] for name in only)}
         self._roots: dict[str, bool] = {}  # whether the walk of all folders of a name was complete
         self._folders: set[tuple[str, str]] = set()
         self._files: dict[str, Path] = {}  # by document id
@@ -153,20 +156,29 @@ class Sources:
         self._roots[name] = False
         self._folders.add((name, root_key(root)))
         for entry in walk:
-            if isinstance(entry, Failure):
-                yield entry
-            else:
+            if isinstance(entry, SourceFile):
                 yield from self._read(entry, parser)
+            elif self._is_wanted(entry.name):
+                yield entry
         self.seen_ids |= walk.left_out
         self._roots[name] = walk.complete and not unfinished
 
+    def _is_wanted(self, name: str) -> bool:
+        """Whether it is among those to read, or in a folder that is."""
+        if self._only is None or name in self._only:
+            return True
+        return any(str(parent) in self._only for parent in PurePosixPath(name).parents)
+
     def _read(self, file: SourceFile, parser: ParserProcess) -> Iterator[Document | Failure]:
+        if not self._is_wanted(file.doc_id):
+            self.seen_ids.add(file.doc_id)
+            return
         before = self._files.setdefault(file.doc_id, file.path)
         if before is not file.path and _same_file(before, file.path):
             message = "it was given twice, and read before"
             yield Failure(file.doc_id, "duplicate_id", message, skipped=True)
             return
-        logger.debug("reading %s", file.doc_id)
+        logger.debug("reading %r", file.doc_id)
         yield from read_source(file, self._options, parser)
 
 

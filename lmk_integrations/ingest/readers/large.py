@@ -12,6 +12,7 @@ from typing import BinaryIO
 from lmk_integrations.ingest.readers.files import Signature, changed
 from lmk_integrations.text.decode import decode_chunks, find_encoding
 from lmk_integrations.text.repair import repair_pieces
+from lmk_integrations.text.unbroken import unbroken_notes
 
 _BLOCK = 1 << 19  # bytes, so at most as many characters
 _HEAD_CHARS = 1 << 16
@@ -20,8 +21,8 @@ _HEAD_CHARS = 1 << 16
 class FileText:
     """A `TextSource` over a file. Opening one reads the file, to know how it is text.
 
-    encoding: as found. notes: what repairing does to it. head: its first characters.
-    blank: whether it is all white space.
+    encoding: as found. notes: what repairing does to it, and what is odd in it.
+    head: its first characters. blank: whether it is all white space.
     Raises DocumentError: reasons "encoding", "binary", "changed".
     """
 
@@ -36,6 +37,7 @@ class FileText:
         for piece in self._pass(self.notes):
             self.head = self.head or piece[:_HEAD_CHARS]
             self.blank = self.blank and not piece.strip()
+            self.notes.update(unbroken_notes((piece,)))
 
     def __repr__(self) -> str:
         return f"FileText({str(self.path)!r}, encoding={self.encoding.name!r})"

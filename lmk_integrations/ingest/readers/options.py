@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lmk_integrations.errors import ConfigError
@@ -14,6 +15,8 @@ class ReadOptions:
 
     include, exclude: globs, matched against a file's path below its folder and against its name;
         they choose among the files of folders. An excluded folder is not entered.
+    only: ids of files, folders or entries, as in the failed items of a report; of the files given
+        no others are read. None reads all.
     encoding: of text files; None finds it for each.
     pdf_password: for encrypted PDFs; never shown.
     max_bytes: larger files are skipped.
@@ -25,6 +28,7 @@ class ReadOptions:
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
     encoding: str | None = None
     pdf_password: str | None = field(default=None, repr=False)
     max_bytes: int | None = None
@@ -34,6 +38,8 @@ class ReadOptions:
     large_file_bytes: int = 8 << 20
 
     def __post_init__(self) -> None:
+        if self.only is not None:
+            object.__setattr__(self, "only", _names(self.only))
         for name in ("include", "exclude"):
             globs = getattr(self, name)
             if isinstance(globs, str) or not all(isinstance(g, str) and g for g in globs):
@@ -54,6 +60,13 @@ class ReadOptions:
         seconds = self.pdf_timeout_s
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
             raise ConfigError(f"pdf_timeout_s={seconds!r} must be a number of seconds above 0")
+
+
+def _names(only: object) -> tuple[str, ...]:
+    names = tuple(only) if isinstance(only, Iterable) and not isinstance(only, str) else (only,)
+    if isinstance(only, str) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"only={only!r} must be a tuple of ids, as in a report's failed items")
+    return names  # type: ignore[return-value]  # checked above
 
 
 def _codec(name: str) -> str:

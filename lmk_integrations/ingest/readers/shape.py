@@ -12,6 +12,7 @@ from lmk_integrations.ingest.readers.files import SourceFile
 from lmk_integrations.records import Document, Failure, Mark, Markup, TextSource
 from lmk_integrations.text.decode import Encoding
 from lmk_integrations.text.repair import repair, repair_marks, repair_metadata
+from lmk_integrations.text.unbroken import unbroken_notes
 
 _MAX_TITLE_CHARS = 300
 
@@ -58,6 +59,7 @@ def finish(
             marks = repair_marks(text, marks)
         text = repaired.text
         counts.update(repaired.notes)
+        counts.update(unbroken_notes((text,)))
         blank = not text.strip()
     name = doc_id or file.doc_id
     if blank:

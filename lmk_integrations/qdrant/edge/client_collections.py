@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import qdrant_edge as qe
@@ -220,6 +222,23 @@ class CollectionMethods(ClientBase):
         does it by itself. True when anything was done.
         """
         return self._collection(collection_name).optimize()
+
+    def optimize_apart(self, collection_name: str, *, only_if_worth_it: bool = False) -> bool:
+        """As `optimize`, but this process goes on: the collection is closed, optimized by a child
+        process, and opened again. Calls that need the collection wait, and say so in the log.
+
+        only_if_worth_it: do nothing if little was written since it was opened or optimized.
+        True when the child did its work.
+        """
+        return self._store.optimize_apart(collection_name, only_if_worth_it=only_if_worth_it)
+
+    def backup(self, target: str | os.PathLike[str]) -> None:
+        """Copy the store to a new directory, whole and consistent; writing waits meanwhile.
+
+        The copy is a store itself: open it, or put it in the place of the other one to restore.
+        Raises StoreError where the target exists or cannot be written.
+        """
+        self._store.backup(Path(target).expanduser().absolute())
 
     def flush(self, collection_name: str) -> None:
         """Put everything written so far into the segments on disk."""

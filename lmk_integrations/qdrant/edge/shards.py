@@ -8,6 +8,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,14 @@ class EdgeStore:
             if self.closed or os.getpid() != self._pid:
                 return
             self.closed = True
-            try:
-                for collection in self._open.values():
-                    collection.close()
-            finally:
-                self._open.clear()
-                self._lock.release()
+            opened = list(self._open.values())
+            self._open.clear()
+        # Not while the mutex is held: who writes to a collection may need it to come to an end.
+        try:
+            for collection in opened:
+                collection.close()
+        finally:
+            self._lock.release()
 
     def _check(self) -> None:
         if os.getpid() != self._pid:
@@ -182,9 +185,55 @@ class EdgeStore:
                 return False
             self.change_entry(name, state=DELETING)
             opened = self._open.pop(name, None)
-            if opened is not None:
-                opened.close()
+        if opened is not None:  # not while the mutex is held, see `close`
+            opened.close()
+        with self._mutex:
             self._remove(name, entry)
+            return True
+
+    # -- upkeep
+
+    def optimize_apart(self, name: str, *, only_if_worth_it: bool = False) -> bool:
+        """Optimize a collection in a child process; see `EdgeCollection.optimize_apart`."""
+        collection = self.collection(name)
+        if only_if_worth_it and not collection.is_worth_optimizing:
+            return False
+        entry = self.manifest.collections[collection.name]
+        return collection.optimize_apart(self.directory / entry.directory)
+
+    def backup(self, target: Path) -> None:
+        """Copy the whole store to a new directory while it is open; writers wait meanwhile.
+
+        The copy appears when it is complete. Raises StoreError where the target exists.
+        """
+        if target.exists():
+            raise StoreError(f"{target} exists already. Back up to a new directory.")
+        if target.resolve().is_relative_to(self.directory):
+            raise StoreError(f"{target} is in the store itself. Back up to another directory.")
+        while not self._copied(target):
+            pass  # a collection was opened meanwhile
+
+    def _copied(self, target: Path) -> bool:
+        with ExitStack() as still:
+            with self._mutex:
+                self._check()
+                opened = list(self._open.values())
+            for collection in opened:
+                still.enter_context(collection.still())
+            still.enter_context(self._mutex)
+            self._check()
+            if not all(collection in opened for collection in self._open.values()):
+                return False
+            unfinished = target.with_name(f"{target.name}.unfinished-{uuid.uuid4().hex[:8]}")
+            try:
+                ignored = shutil.ignore_patterns(LOCK_NAME, HOLDER_NAME)
+                shutil.copytree(self.directory, unfinished, ignore=ignored)
+                unfinished.rename(target)
+            except OSError as error:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise StoreError(f"{self.directory} cannot be copied to {target}: {error}") from (
+                    error
+                )
             return True
 
     # -- internals

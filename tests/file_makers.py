@@ -63,16 +63,7 @@ def exploding_pdf(path: Path, operators: int = 2_000_000) -> Path:
         b"/Resources<</Font<</F1<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>",
         b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(content), content),
     ]
-    data, places = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(data))
-        data += b"%d 0 obj%s endobj\n" % (number, body)
-    start = len(data)
-    data += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
-    data += b"".join(b"%010d 00000 n \n" % place for place in places)
-    data += b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, start)
-    path.write_bytes(data)
-    return path
+    return objects_pdf(path, objects)
 
 
 def zipped(path: Path, members: dict[str, str | bytes]) -> Path:
@@ -122,3 +113,78 @@ def epub(path: Path, *, title: str, text: str) -> Path:
             "c.xhtml": f"<html><body><h1>{title}</h1><p>{text}</p></body></html>",
         },
     )
+
+
+def objects_pdf(path: Path, objects: list[bytes]) -> Path:
+    """A PDF of these objects, numbered from 1; the first is its catalog."""
+    data, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(data))
+        data += b"%d 0 obj%s endobj\n" % (number, body)
+    start = len(data)
+    data += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    data += b"".join(b"%010d 00000 n \n" % place for place in places)
+    data += b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, start)
+    path.write_bytes(data)
+    return path
+
+
+def stream(content: bytes, entries: bytes = b"") -> bytes:
+    """A compressed stream as an object."""
+    packed = zlib.compress(content)
+    return b"<</Length %d/Filter/FlateDecode%s>>stream\n%s\nendstream" % (
+        len(packed), entries, packed,
+    )  # fmt: skip
+
+
+def many_pages_pdf(path: Path, contents: list[bytes], n_pages: int) -> Path:
+    """A PDF of so many pages, which take turns with these contents."""
+    first, n_contents = 4, len(contents)
+    kids = b" ".join(b"%d 0 R" % (first + n_contents + i) for i in range(n_pages))
+    pages = [
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents %d 0 R"
+        b"/Resources<</Font<</F1 3 0 R>>>>>>" % (first + i % n_contents)
+        for i in range(n_pages)
+    ]
+    return objects_pdf(
+        path,
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Kids[%s]/Count %d>>" % (kids, n_pages),
+            b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+            *map(stream, contents),
+            *pages,
+        ],
+    )
+
+
+def right_to_left_pdf(path: Path, shown: str) -> Path:
+    """A PDF that draws these letters from left to right, as PDFs do with Hebrew, too."""
+    letters = sorted(set(shown))
+    codes = bytes(33 + letters.index(letter) for letter in shown)
+    ranges = b"\n".join(b"<%02x> <%04x>" % (33 + i, ord(c)) for i, c in enumerate(letters))
+    to_unicode = (
+        b"/CIDInit /ProcSet findresource begin 12 dict begin begincmap\n"
+        b"1 begincodespacerange <00> <ff> endcodespacerange\n"
+        b"%d beginbfchar\n%s\nendbfchar\nendcmap end end" % (len(letters), ranges)
+    )
+    return objects_pdf(
+        path,
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R"
+            b"/Resources<</Font<</F1 5 0 R>>>>>>",
+            stream(b"BT /F1 12 Tf 50 700 Td <%s> Tj ET" % codes.hex().encode()),
+            b"<</Type/Font/Subtype/TrueType/BaseFont/Some/ToUnicode 6 0 R>>",
+            stream(to_unicode),
+        ],
+    )
+
+
+def pdf_with_attachment(path: Path, text: str, name: str) -> Path:
+    """A PDF that carries a file of this name."""
+    writer = PdfWriter(clone_from=PdfReader(pdf(path, [text])))
+    writer.add_attachment(name, b"written by a PDF")
+    writer.write(path)
+    return path
