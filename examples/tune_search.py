@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +32,11 @@ class Variant:
 
 
 ARMS = [Variant(mode, {"mode": mode}) for mode in ("bm25", "landmark", "dense", "document")]
-DEFAULT = Variant("hybrid (default)", {})
+DEFAULT = Variant("hybrid (the default)", {})
 OTHERS = [
     *(
-        Variant(f"formula bm25 x{weight} half {half}", {}, HybridWeights(1.0, weight, half))
-        for weight, half in product((0.5, 1.0, 1.5, 2.0), (5.0, 10.0, 20.0))
+        Variant(f"formula, bm25 x {weight}", {}, HybridWeights(1.0, weight))
+        for weight in (0.01, 0.02, 0.03, 0.045, 0.06, 0.1)
     ),
     *(Variant(f"prefetch {depth}", {"prefetch": depth}) for depth in (16, 32, 64, 256, 512)),
     *(Variant(f"rrf k {k}", {"fusion": "rrf"}, HybridWeights(rrf_k=k)) for k in (2, 20, 60)),

@@ -159,18 +159,17 @@ def test_landmark_scores_are_those_of_the_encoder(
 
 
 @pytest.mark.parametrize(
-    "weights", [HybridWeights(), HybridWeights(0.3, 2.0, 4.0), HybridWeights(bm25_weight=0.0)]
+    "weights", [HybridWeights(), HybridWeights(0.3, 2.0), HybridWeights(bm25_weight=0.0)]
 )
 def test_hybrid_is_its_formula(index: LandmarkIndex, weights: HybridWeights) -> None:
-    """a * landmark + b * bm25 / (bm25 + c), and 0 for an arm that does not know the section."""
+    """a * landmark + b * bm25, and 0 for an arm that does not know the section."""
     index = LandmarkIndex(index.client, "library", index.encoder, weights=weights)
     for query in QUERIES[:4]:
         landmark = {hit.id: hit.score for hit in index.search(query, ALL, mode="landmark")}
         bm25 = {hit.id: hit.score for hit in index.search(query, ALL, mode="bm25")}
         assert set(bm25) < set(landmark)
         expected = {
-            key: weights.landmark_weight * score
-            + weights.bm25_weight * bm25.get(key, 0) / (bm25.get(key, 0) + weights.bm25_half)
+            key: weights.landmark_weight * score + weights.bm25_weight * bm25.get(key, 0)
             for key, score in landmark.items()
         }
         hits = index.search(query, ALL, mode="hybrid")
@@ -541,5 +540,5 @@ def test_an_index_checks_its_settings(store: Any, options: dict[str, Any]) -> No
     """Wrong settings are refused when the index is made."""
     with pytest.raises(ConfigError):
         LandmarkIndex(store, **{"collection": "c", **options})
-    with pytest.raises(ConfigError, match="bm25_half above 0"):
-        HybridWeights(bm25_half=0)
+    with pytest.raises(ConfigError, match="at least 0"):
+        HybridWeights(bm25_weight=-0.1)
