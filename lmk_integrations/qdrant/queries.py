@@ -26,13 +26,13 @@ class HybridWeights:
 
     landmark is the best landmark's cosine. BM25 scores grow with the number and the rarity of the
     query's words, so the more words there are to go by, the more they decide. Chosen by
-    examples/tune_search.py, where 0.03 to 0.045 were alike on four sets.
+    examples/tune_search.py, where 0.03 to 0.05 were alike on four sets.
     rrf_k: of fusion "rrf", where a rank counts 1 / (rrf_k + rank): the smaller, the more the first
         few ranks decide.
     """
 
     landmark_weight: float = 1.0
-    bm25_weight: float = 0.035
+    bm25_weight: float = 0.04
     rrf_k: int = 2
 
     def __post_init__(self) -> None:
