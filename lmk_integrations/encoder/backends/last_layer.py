@@ -7,15 +7,18 @@ the wanted ones. The numbers are those of the plain model, to float rounding.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.functional import cosine_similarity, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
+from lmk_integrations.encoder.backends.agreement import agree, probe_ids
 from lmk_integrations.encoder.backends.layer_parts import LayerParts, layer_parts
 
 logger = logging.getLogger(__name__)
@@ -25,29 +28,40 @@ _LAYERS = ("encoder.layer", "transformer.layer", "layers")
 
 
 class Rows(NamedTuple):
-    """The wanted positions: the r-th row is ``position[r]`` of the window ``batch[r]``."""
+    """The wanted positions of a (b, n) batch, all its positions counted as one sequence.
 
-    batch: torch.Tensor
-    position: torch.Tensor
-    attention_mask: torch.Tensor
+    index: (r,) int64. group: (b * n,) int64, the window that each position belongs to, -1 for
+    padding: positions of one group see each other.
+    """
+
+    index: torch.Tensor
+    group: torch.Tensor
 
 
 # From the model's door to its last layer. Not a keyword: some models (mpnet) do not hand these on.
 _wanted: ContextVar[Rows] = ContextVar("wanted rows")
 
 
+@contextlib.contextmanager
+def wanted_rows(rows: Rows) -> Iterator[None]:
+    """What `LayerAtRows` computes inside the with block."""
+    token = _wanted.set(rows)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
 class LastLayerAtRows(nn.Module):
     """A transformers encoder whose last layer computes only the wanted positions.
 
-    Shares every weight with the model it was made of. Built by `last_layer_at_rows`.
+    Shares every weight with the model it was made of. Built by `last_layer_at_rows`. It can be
+    traced and exported with all sizes dynamic.
     """
 
-    def __init__(self, model: nn.Module, path: str, parts: LayerParts) -> None:
+    def __init__(self, at_rows: nn.Module) -> None:
         super().__init__()
-        layers = model.get_submodule(path)
-        assert isinstance(layers, nn.ModuleList)
-        last = LayerAtRows(layers[-1], parts)
-        self.model = _replaced(model, path, nn.ModuleList([*layers[:-1], last]))
+        self.model = at_rows
 
     def forward(
         self,
@@ -61,14 +75,14 @@ class LastLayerAtRows(nn.Module):
 
         input_ids, attention_mask, position_ids: (b, n) int64. batch, position: (r,) int64.
         """
-        arguments: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
+        n_windows, length = input_ids.shape
+        arguments = {"input_ids": input_ids, "attention_mask": attention_mask}
         if position_ids is not None:
             arguments["position_ids"] = position_ids
-        token = _wanted.set(Rows(batch, position, attention_mask))
-        try:
+        windows = torch.arange(n_windows, device=input_ids.device)[:, None]
+        group = torch.where(attention_mask.bool(), windows, -1).flatten()
+        with wanted_rows(Rows(batch * length + position, group)):
             states: torch.Tensor = self.model(**arguments).last_hidden_state
-        finally:
-            _wanted.reset(token)
         return states[0]
 
 
@@ -98,71 +112,72 @@ class LayerAtRows(nn.Module):
     ) -> Any:
         """(b, n, hidden) -> (1, r, hidden), in a tuple where the layer itself gives one.
 
-        attention_mask is the model's, in one of many forms; the padding comes with the wanted rows.
+        attention_mask comes in a form of the model's own; what sees what is in the wanted rows.
         """
-        parts, (batch, position, mask) = self._parts, _wanted.get()
-        n_windows, length = mask.shape
-        normed = parts.norm(hidden_states)
-        queries = _heads(parts.query(normed[batch, position]), parts.head_dim)
+        parts, rows = self._parts, _wanted.get()
+        n_windows, length, _hidden = hidden_states.shape
+        normed = parts.norm(hidden_states).flatten(0, 1)
+        entered = hidden_states.flatten(0, 1)[rows.index]
+        queries = _heads(parts.query(normed[rows.index]), parts.head_dim)
         keys, values = (_heads(x, parts.head_dim) for x in parts.key_value(normed))
         if position_embeddings is not None:
-            cos, sin = (x.expand(n_windows, -1, -1)[:, :, None] for x in position_embeddings)
-            queries = _rotated(queries, cos[batch, position], sin[batch, position])
+            cos, sin = (
+                x.expand(n_windows, -1, -1).flatten(0, 1)[:, None] for x in position_embeddings
+            )
+            queries = _rotated(queries, cos[rows.index], sin[rows.index])
             keys = _rotated(keys, cos, sin)
-        steps = torch.arange(length, device=mask.device)
-        seen = mask.bool()[batch]
-        if parts.window is not None:
-            seen = seen & ((position[:, None] - steps[None, :]).abs() <= parts.window)
-        bias = None if position_bias is None else position_bias[batch, :, position]
-        context = _attend(queries, keys, values, batch, seen, bias)
-        states = parts.finish(context[None], hidden_states[batch, position][None])
+        bias = None
+        if position_bias is not None:  # alike in all windows
+            bias = position_bias[0][:, rows.index % length].repeat(1, 1, n_windows)
+        seen = _seen(rows, parts.window)
+        states = parts.finish(_attend(queries, keys, values, seen, bias)[None], entered[None])
         return (states,) if parts.gives_tuple else states
 
 
-def last_layer_at_rows(model: nn.Module, config: Any) -> nn.Module | None:
-    """The model with its last layer at rows, or None where its architecture does not fit.
+def with_last_layer_at_rows(model: nn.Module, config: Any) -> nn.Module | None:
+    """A copy of the model, sharing its weights, that gives (1, r, hidden) of the `wanted_rows`.
 
-    Whether it fits is seen from the layer's structure, and checked with a small batch: the rows
-    must be those of the plain model.
+    None where the last layer's structure is not known; that it is known is no proof that it fits.
     """
     for path in _LAYERS:
         try:
             layers = model.get_submodule(path)
         except AttributeError:
             continue
-        parts = layer_parts(layers[-1], config)  # type: ignore[index]
-        if parts is None:
-            break
-        candidate = LastLayerAtRows(model, path, parts).eval()
-        if _agree(model, candidate, config, parts.window or 0):
-            return candidate
-        logger.warning("%s: its last layer cannot be computed at rows", config.model_type)
-        return None
-    logger.info("%s: its last layer is computed at all positions", config.model_type)
+        assert isinstance(layers, nn.ModuleList)
+        parts = layer_parts(layers[-1], config)
+        if parts is not None:
+            last = LayerAtRows(layers[-1], parts)
+            return _replaced(model, path, nn.ModuleList([*layers[:-1], last])).eval()
     return None
 
 
-@torch.inference_mode()
-def _agree(model: nn.Module, candidate: nn.Module, config: Any, window: int) -> bool:
-    """Whether both give the same rows of two windows, one of them padded."""
-    weight = next(model.parameters())
+def last_layer_at_rows(model: nn.Module, config: Any) -> LastLayerAtRows | None:
+    """The model with its last layer at rows, or None where its architecture does not fit.
+
+    Checked with a small batch, one window of it padded: its rows must be the plain model's.
+    """
+    at_rows = with_last_layer_at_rows(model, config)
+    if at_rows is None:
+        return None
+    candidate = LastLayerAtRows(at_rows).eval()
+    window = getattr(config, "sliding_window", None) or 0
     length = min(window + 12, int(getattr(config, "max_position_embeddings", 64)) - 2)
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(0, int(config.vocab_size), (2, length), generator=generator)
+    ids = probe_ids(model, int(config.vocab_size), 2, length)
     mask = torch.ones_like(ids)
     mask[1, length - 3 :] = 0
-    batch, position = torch.tensor([[0, 0, 0, 1, 1], [0, 3, length - 1, 0, length - 4]])
-    ids, mask, batch, position = (x.to(weight.device) for x in (ids, mask, batch, position))
-    expected = model(input_ids=ids, attention_mask=mask).last_hidden_state[batch, position]
-    try:
-        found = candidate(ids, mask, batch, position)
-    except (TypeError, RuntimeError, IndexError) as error:
-        logger.debug("the last layer at rows failed: %s", error)
-        return False
-    if found.shape != expected.shape:
-        return False
-    least = 0.99999 if weight.dtype == torch.float32 else 0.999
-    return bool((cosine_similarity(found.float(), expected.float(), dim=-1) > least).all())
+    batch, position = torch.tensor(
+        [[0, 0, 0, 1, 1], [0, 3, length - 1, 0, length - 4]], device=ids.device
+    )
+    with torch.inference_mode():
+        expected = model(input_ids=ids, attention_mask=mask).last_hidden_state[batch, position]
+        try:
+            if agree(candidate(ids, mask, batch, position), expected):
+                return candidate
+        except (TypeError, RuntimeError, IndexError) as error:
+            logger.debug("the last layer at rows failed: %s", error)
+    logger.info("%s: its last layer is computed at all positions", config.model_type)
+    return None
 
 
 def _replaced(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
@@ -181,39 +196,40 @@ def _heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:
 
 
 def _rotated(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary position embeddings; halves of a head's dimensions are the pairs rotated."""
+    """Rotary position embeddings; a dimension's partner stands half a head further."""
     first, second = states.float().chunk(2, dim=-1)
     turned = torch.cat((-second, first), dim=-1)
     return (states.float() * cos + turned * sin).to(states.dtype)
+
+
+def _seen(rows: Rows, window: int | None) -> torch.Tensor:
+    """(r, b * n) bool: which positions each row sees."""
+    seen = rows.group[rows.index][:, None] == rows.group[None, :]
+    if window is None:
+        return seen
+    steps = torch.arange(len(rows.group), device=rows.group.device)
+    return seen & ((rows.index[:, None] - steps[None, :]).abs() <= window)
 
 
 def _attend(
     queries: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
-    batch: torch.Tensor,
     seen: torch.Tensor,
     bias: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Each row's attention over its own window, (r, heads * head_dim).
+    """What each row gathers, (r, heads * d).
 
-    queries: (r, heads, d). keys, values: (b, n, key heads, d). seen: (r, n). bias: (r, heads, n).
+    queries: (r, heads, d). keys, values: (m, key heads, d). seen: (r, m). bias: (heads, r, m).
 
-    The windows' keys stand one after another, and a row sees only its own: with a few rows per
-    window that costs little, and nothing depends on how many rows a window has.
+    A row's scores with other windows are computed and masked: with a few rows per window that is
+    little work, and it leaves nothing that depends on how many rows each window has.
     """
-    n_windows, _, n_key_heads, _ = keys.shape
-    own = batch[:, None] == torch.arange(n_windows, device=batch.device)[None, :]
-    allowed = (own[:, :, None] & seen[:, None, :]).flatten(1)[None, None]  # (1, 1, r, b * n)
-    mask = allowed
+    mask = seen[None, None]
     if bias is not None:
-        tiled = bias.transpose(0, 1).repeat(1, 1, n_windows)[None]
-        mask = tiled.masked_fill(~allowed, torch.finfo(tiled.dtype).min)
-    shared = queries.shape[1] // n_key_heads
-    keys, values = (
-        x.flatten(0, 1).transpose(0, 1).repeat_interleave(shared, dim=0)[None]
-        for x in (keys, values)
-    )
+        mask = bias[None].masked_fill(~mask, torch.finfo(bias.dtype).min)
+    shared = queries.shape[1] // keys.shape[1]
+    keys, values = (x.transpose(0, 1).repeat_interleave(shared, 0)[None] for x in (keys, values))
     found = scaled_dot_product_attention(
         queries.transpose(0, 1)[None], keys, values, attn_mask=mask
     )

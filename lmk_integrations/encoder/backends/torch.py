@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from lmk_integrations.encoder.backends.base import WindowInput
+from lmk_integrations.encoder.backends.base import Floats, Ints, WindowInput
+from lmk_integrations.encoder.backends.packed import PackedEncoder, packed_encoder
+from lmk_integrations.encoder.backends.padded import PaddedEncoder
 from lmk_integrations.errors import ConfigError, ModelError
-
-Floats = NDArray[np.float32]
 
 # These number positions from padding_idx + 1 and find the padding by token id, so a window whose
 # landmark has the pad's id would be numbered wrongly: they are told their positions.
@@ -33,43 +32,69 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 _UNUSED_WEIGHTS = ("pooler.", ".pooler.")
 
 
+# The last layer is computed at the wanted rows where these are at most this share of all positions:
+# with more, its attention of rows costs more than it saves.
+_FEW = 1 / 3
+
+
 class TorchBackend:
     """Runs the model in a directory on one device. See `Backend`."""
+
+    name = "torch"
 
     def __init__(self, directory: Path, *, pad_id: int, device: str, dtype: str) -> None:
         self._device = pick_device(device)
         self.device = str(self._device)
         self.dtype = _pick_dtype(dtype, self._device)
-        self._model, self.config = load_transformer(directory, DTYPES[self.dtype])
-        self._model.to(self._device)
-        self._n_embeddings = int(self._model.get_input_embeddings().weight.shape[0])
-        self._pad_id = pad_id if pad_id < self._n_embeddings else 0  # masked in any case
-        self._positions_from = offset_positions(self.config)
+        model, self.config = load_transformer(directory, DTYPES[self.dtype])
+        model.to(self._device)
         self.dim = int(self.config.hidden_size)
+        self._n_embeddings = int(model.get_input_embeddings().weight.shape[0])
+        first = offset_positions(self.config)
+        self._encoder: PackedEncoder | PaddedEncoder | None = packed_encoder(
+            model, self.config, first or 0
+        )
+        if self._encoder is None:
+            pad_id = pad_id if pad_id < self._n_embeddings else 0
+            self._encoder = PaddedEncoder(model, self.config, pad_id, first)
 
     @torch.inference_mode()
     def rows(self, windows: Sequence[WindowInput]) -> list[Floats]:
-        """Pad the windows to one batch, run the model, take the wanted rows on the device."""
-        lengths = [len(window.ids) for window in windows]
-        ids = np.full((len(windows), max(lengths)), self._pad_id, np.int64)
-        for row, window in enumerate(windows):
-            ids[row, : len(window.ids)] = window.ids
+        """Run the windows in one batch, take the wanted rows on the device."""
+        ids = np.concatenate([window.ids for window in windows])
         if ids.max() >= self._n_embeddings:
             raise ModelError(
                 f"the tokenizer gave the token id {ids.max()}, but the weights hold "
                 f"{self._n_embeddings} embeddings: they do not belong together"
             )
-        inputs = torch.from_numpy(ids).to(self._device)
-        steps = torch.arange(ids.shape[1], device=self._device)
-        # From the lengths, never from the ids: PAD may equal the landmark.
-        mask = steps[None, :] < torch.tensor(lengths, device=self._device)[:, None]
-        arguments: dict[str, Any] = {"input_ids": inputs, "attention_mask": mask.long()}
-        if self._positions_from is not None:
-            arguments["position_ids"] = (steps + self._positions_from)[None, :].expand_as(inputs)
-        if getattr(self.config, "use_cache", None):
-            arguments["use_cache"] = False
-        states = self._model(**arguments).last_hidden_state
-        return _take_rows(states, windows)
+        lengths = [len(window.ids) for window in windows]
+        counts = [len(window.starts) for window in windows]
+        first = np.repeat(np.cumsum(lengths) - lengths, counts)
+        starts = first + np.concatenate([window.starts for window in windows])
+        stops = first + np.concatenate([window.stops for window in windows])
+        inputs = self._moved(ids)
+        if len(starts) <= len(ids) * _FEW and bool(np.all(stops - starts == 1)):
+            taken = self._encoder(inputs, lengths, self._moved(starts)).float()
+        else:
+            taken = self._means(self._encoder(inputs, lengths), starts, stops)
+        return np.split(taken.cpu().numpy(), np.cumsum(counts)[:-1])
+
+    def _means(self, states: torch.Tensor, starts: Ints, stops: Ints) -> torch.Tensor:
+        """Mean states of runs of positions, (n_runs, dim) float32."""
+        # The positions of all runs one after another, summed back into their rows.
+        lengths = stops - starts
+        row = np.repeat(np.arange(len(starts)), lengths)
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        values = states[self._moved(np.repeat(starts, lengths) + within)].float()
+        taken = torch.zeros(len(starts), states.shape[-1], device=states.device)
+        taken.index_add_(0, self._moved(row), values)
+        return taken / self._moved(lengths)[:, None]
+
+    def _moved(self, values: Ints) -> torch.Tensor:
+        tensor = torch.from_numpy(values)
+        if self._device.type == "cuda":  # from pinned memory the copy runs beside the GPU's work
+            return tensor.pin_memory().to(self._device, non_blocking=True)
+        return tensor.to(self._device)
 
 
 def offset_positions(config: Any) -> int | None:
@@ -77,30 +102,6 @@ def offset_positions(config: Any) -> int | None:
     if config.model_type not in _OFFSET_POSITIONS:
         return None
     return int(config.pad_token_id or 0) + 1
-
-
-def _take_rows(states: torch.Tensor, windows: Sequence[WindowInput]) -> list[Floats]:
-    """Mean states of each window's runs, gathered on the device, then moved at once."""
-    counts = [len(window.starts) for window in windows]
-    batch = np.repeat(np.arange(len(windows)), counts)
-    starts = np.concatenate([window.starts for window in windows])
-    stops = np.concatenate([window.stops for window in windows])
-    at = torch.from_numpy(batch).to(states.device)
-    if bool(np.all(stops - starts == 1)):
-        taken = states[at, torch.from_numpy(starts).to(states.device)].float()
-    else:
-        # The positions of all runs one after another, summed back into their rows.
-        lengths = stops - starts
-        row = np.repeat(np.arange(len(starts)), lengths)
-        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        position = torch.from_numpy(np.repeat(starts, lengths) + within).to(states.device)
-        index = torch.from_numpy(row).to(states.device)
-        values = states[at[index], position].float()
-        taken = torch.zeros(len(starts), states.shape[-1], device=states.device)
-        taken.index_add_(0, index, values)
-        taken /= torch.from_numpy(lengths).to(states.device)[:, None]
-    flat = taken.cpu().numpy()
-    return np.split(flat, np.cumsum(counts)[:-1])
 
 
 def load_transformer(directory: Path, dtype: torch.dtype) -> tuple[Any, Any]:
