@@ -106,6 +106,8 @@ def print_info(collections: list[dict[str, Any]], location: str) -> None:
         print(f"{found['collection']} at {location}")
         if found["aliases"]:
             print(f"  also called {', '.join(map(repr, found['aliases']))}")
+        if found["aliases"]:
+            print(f"  also called {', '.join(map(repr, found['aliases']))}")
         print(f"  documents  {found['documents']:>8,}")
         print(f"  sections   {found['sections']:>8,}")
         recipe = found["recipe"] or {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ from lmk_integrations.errors import ConfigError
 from lmk_integrations.llama_index.diversity import diverse
 from lmk_integrations.llama_index.filters import all_of, of_documents, of_nodes, translate
 from lmk_integrations.llama_index.nodes import stored_texts
-from lmk_integrations.qdrant import LandmarkIndex, SearchHit
+from lmk_integrations.qdrant import HybridWeights, LandmarkIndex, SearchHit
 from lmk_integrations.qdrant.queries import DEFAULT_PREFETCH, Mode
 
 _MMR_FACTOR = 4
@@ -78,6 +77,7 @@ def _hybrid(
     """alpha: 0 for words alone, 1 for vectors alone, None for the index's own weights."""
     alpha = query.alpha
     mode: Mode = "hybrid"
+    weights: HybridWeights | None = None
     if alpha is not None:
         if not 0 <= alpha <= 1:
             raise ConfigError(f"alpha={alpha!r} must be from 0 (words) to 1 (vectors)")
@@ -87,14 +87,13 @@ def _hybrid(
             raise ConfigError(f"alpha={alpha!r} weighs the formula; fusion={search['fusion']!r}")
         else:
             own = index.weights
-            index = copy.copy(index)
-            index.weights = replace(
+            weights = replace(
                 own,
                 landmark_weight=2 * alpha * own.landmark_weight,
                 bm25_weight=2 * (1 - alpha) * own.bm25_weight,
             )
     limit = query.hybrid_top_k or query.similarity_top_k
-    return index.search(query.query_str or "", limit, mode=mode, **search)
+    return index.search(query.query_str or "", limit, mode=mode, weights=weights, **search)
 
 
 def _mmr(

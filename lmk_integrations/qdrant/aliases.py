@@ -31,6 +31,13 @@ def resolve(client: StoreClient, name: str) -> str | None:
     return aliases(client).get(name)
 
 
+def aliases_of(client: StoreClient, name: str) -> list[str]:
+    """The aliases of the collection that a name stands for, the name itself left out."""
+    there = aliases(client)
+    collection = there.get(name, name)
+    return sorted(alias for alias, it in there.items() if it == collection and alias != name)
+
+
 def point(client: StoreClient, alias: str, collection: str) -> None:
     """Let an alias stand for a collection, in one step, whatever it stood for before."""
     operations: list[Any] = _create(alias, collection)

@@ -40,6 +40,7 @@ class SearchHit:
         to the cosine of query and section vector (for pooling "lmk" and "mean").
     metadata: as the document had it, with source, title, section, heading, page, start, end.
     given: the document's metadata exactly as it was given.
+    recipe: what the section was stored under; None for what is no section of a document.
     """
 
     score: float
@@ -59,6 +60,7 @@ class SearchHit:
     landmark_spans: Ints
     metadata: Mapping[str, Any]
     given: Mapping[str, Any] = field(default_factory=dict)
+    recipe: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The hit as JSON values."""

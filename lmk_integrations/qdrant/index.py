@@ -15,7 +15,11 @@ from qdrant_client import models
 from lmk_integrations.core.sections import max_section_rows
 from lmk_integrations.encoder import DocumentEncoder
 from lmk_integrations.encoder.settings import check_range
-from lmk_integrations.errors import ConfigError, StoreError
+from lmk_integrations.errors import (
+    ConfigError,
+    SpaceMismatchError,
+    StoreError,
+)
 from lmk_integrations.ingest.empty import EmptySink
 from lmk_integrations.ingest.ids import recipe_id
 from lmk_integrations.ingest.pipeline import PipelineOptions, run_pipeline
@@ -23,6 +27,7 @@ from lmk_integrations.ingest.prune import gone
 from lmk_integrations.ingest.records import Sink
 from lmk_integrations.ingest.report import IngestReport
 from lmk_integrations.ingest.sources import READER_VERSION, ReadOptions, Sources
+from lmk_integrations.qdrant.aliases import aliases_of
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.connect import connect
@@ -38,6 +43,7 @@ from lmk_integrations.qdrant.queries import (
     Mode,
     QueryParts,
 )
+from lmk_integrations.qdrant.recheck import of_one_collection
 from lmk_integrations.qdrant.schema import (
     CollectionIdentity,
     check_space,
@@ -69,6 +75,8 @@ class LandmarkIndex:
         else the largest whole number of encoder windows up to 1,024.
     language: of BM25's stemming and stop words; fixed when the collection is created.
     weights: of the hybrid formula.
+
+    The collection may be an alias. A search notices when it has come to stand for another one.
 
     Raises SpaceMismatchError where the collection was filled by an encoder of another space.
     """
@@ -206,6 +214,7 @@ class LandmarkIndex:
         per_document: int | None = None,
         prefetch: int = DEFAULT_PREFETCH,
         fusion: Fusion = "formula",
+        weights: HybridWeights | None = None,
         passage_tokens: int | None = None,
     ) -> list[SearchHit]:
         """The best sections for a query, each with its best passage.
@@ -219,6 +228,9 @@ class LandmarkIndex:
         per_document: the most hits of one document, its best sections; None: any number.
         prefetch: candidates that each arm brings before they are scored by landmarks.
         fusion: how "hybrid" combines its arms: "formula", "rrf" or "dbsf".
+        weights: of the formula; None: the index's own.
+        Raises SpaceMismatchError where another collection has come behind the name, and holds
+        vectors of another model.
         """
         if not isinstance(query, str):
             raise ConfigError(f"query={query!r} must be a string")
@@ -234,25 +246,49 @@ class LandmarkIndex:
             raise StoreError(
                 f"there is no collection {self.collection!r}; ingest documents into it first"
             )
-        sparse = self._bm25().encode_query(query) if mode in ("bm25", "hybrid") else None
-        if mode == "bm25" and (sparse is None or not sparse.indices):
-            return []
-        parts = QueryParts(
-            vector=self._query_vector(query, vector, needed=mode != "bm25"),
-            sparse=sparse,
-            filter=as_filter(filter),
-            prefetch=max(prefetch, limit),
-            landmarks=self._identity is None or self._identity.landmarks,
-        )
-        return Searcher(self.client, self.collection).run(
-            parts,
-            limit=limit,
-            mode=mode,
-            fusion=fusion,
-            weights=self.weights,
-            per_document=per_document,
-            passage_tokens=self.passage_tokens if passage_tokens is None else passage_tokens,
-        )
+        wanted = as_filter(filter)
+
+        def ask() -> list[SearchHit]:
+            sparse = self._bm25().encode_query(query) if mode in ("bm25", "hybrid") else None
+            if mode == "bm25" and (sparse is None or not sparse.indices):
+                return []
+            parts = QueryParts(
+                vector=self._query_vector(query, vector, needed=mode != "bm25"),
+                sparse=sparse,
+                filter=wanted,
+                prefetch=max(prefetch, limit),
+                landmarks=self._identity is None or self._identity.landmarks,
+            )
+            return Searcher(self.client, self.collection).run(
+                parts,
+                limit=limit,
+                mode=mode,
+                fusion=fusion,
+                weights=weights or self.weights,
+                per_document=per_document,
+                passage_tokens=self.passage_tokens if passage_tokens is None else passage_tokens,
+            )
+
+        return of_one_collection(ask, lambda: self._recipes, lambda: self._reread(mode != "bm25"))
+
+    def _reread(self, by_vector: bool) -> bool:
+        """Read the identity again. Returns whether it has changed.
+
+        Raises StoreError where the collection is gone, SpaceMismatchError where it has become one
+        that the vectors of this index cannot be compared with.
+        """
+        before = self._identity
+        self._refresh()
+        after = self._identity
+        if after is None:
+            raise StoreError(f"there is no collection {self.collection!r} any more")
+        if by_vector and before is not None:
+            try:
+                check_space(self.collection, after, before.space, before.model)
+            except SpaceMismatchError:
+                self._adopt(before)  # the next search must not pass
+                raise
+        return after != before
 
     def _query_vector(
         self, query: str, vector: Sequence[float] | None, *, needed: bool
@@ -313,6 +349,7 @@ class LandmarkIndex:
         identity = self._identity
         return {
             "collection": self.collection,
+            "aliases": aliases_of(self.client, self.collection),
             "documents": self._count(only("head")),
             "sections": self._count(only("section")),
             "items": self._count(only("item")),
@@ -375,7 +412,12 @@ class LandmarkIndex:
 
     def _refresh(self) -> None:
         """Read the collection's identity, and settle what depends on it."""
-        self._identity = self._open()
+        self._adopt(self._open())
+
+    def _adopt(self, identity: CollectionIdentity | None) -> None:
+        self._identity = identity
+        # Recipes of sections known to be in it; there are several after a change of granularity.
+        self._recipes = set() if identity is None else {str(identity.recipe.get("id"))}
         self.section_tokens = self._section_tokens(self._section_tokens_asked)
 
     def _section_tokens(self, asked: int | None) -> int:

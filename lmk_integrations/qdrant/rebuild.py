@@ -89,7 +89,8 @@ def rebuild(
 
     The new collection is called `name`, two hyphens and 8 digits of the recipe, so that the same
     call resumes. `name` becomes an alias. Until the swap, which is one step, searches go to the
-    old collection. An index that was opened before the swap must be opened again.
+    old collection. An index opened before the swap notices it at its next search, and refuses where
+    the model is another one.
 
     Verified means: each document given has its head, and as many sections as the head says, of
     this recipe; nothing failed (but for `allow_failures`); and every document and item of the old

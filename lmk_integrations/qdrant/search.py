@@ -175,6 +175,7 @@ def to_hit(
         landmark_spans=spans,
         metadata=metadata,
         given=given_metadata(payload) if own else metadata,
+        recipe=own.get("recipe"),
     )
 
 

@@ -13,7 +13,7 @@ from qdrant_client import models as m
 
 from lmk_integrations import Document, LandmarkIndex, LMKEncoder, connect
 from lmk_integrations.encoder import PlainEncoder
-from lmk_integrations.errors import StoreError
+from lmk_integrations.errors import SpaceMismatchError, StoreError
 from lmk_integrations.qdrant import rebuild as rebuild_module
 from lmk_integrations.qdrant import rebuild_check
 from lmk_integrations.qdrant.aliases import aliases, collections, resolve
@@ -351,3 +351,57 @@ def test_the_gap_of_a_server_is_closed_by_the_next_run(monkeypatch: pytest.Monke
     cut_off(store, "point", monkeypatch)
     assert resolve(store, NAME) is None
     finish(store)
+
+
+# -- indexes that were open before the swap ---------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [5, 7])
+def test_an_open_index_refuses_a_collection_of_another_model(store: Any, dim: int) -> None:
+    """Vectors of two models are never compared, whatever the name stood for when it was opened."""
+    with_alias(store)
+    early = LandmarkIndex(store, NAME, toy("old"))
+    bare = LandmarkIndex(store, NAME)  # asked by vectors
+    vector = toy("old").encode_queries(["tower"])[0].tolist()
+    assert early.search("tower", 1)[0].doc_id == "d0"
+    assert begin(store, toy("new", dim), documents()).swapped
+    for _ in range(2):
+        with pytest.raises(SpaceMismatchError, match="'old'"):
+            early.search("tower", 1)
+        with pytest.raises(SpaceMismatchError, match="'old'"):
+            bare.search(vector=vector, mode="dense")
+    assert bare.search("tower", 1, mode="bm25")[0].doc_id == "d0"
+
+
+def test_an_open_index_follows_a_collection_of_its_own_model(store: Any) -> None:
+    """It takes the new collection's settings at its first search, and asks no more after that."""
+    filled(store)
+    early = LandmarkIndex(store, NAME, toy("old"))
+    assert begin(store, toy("old"), documents(), section_tokens=99, drop_old=True).swapped
+    assert early.search("tower", 1)[0].doc_id == "d0"
+    assert early.section_tokens == 99
+    seen: list[str] = []
+    get_collection = store.get_collection
+    store.get_collection = lambda name, **options: (
+        seen.append(name) or get_collection(name, **options)
+    )
+    assert early.search("bread", 1)[0].doc_id == "d1"
+    assert seen == []
+
+
+def test_a_collection_deleted_meanwhile_is_missed_by_name(store: Any) -> None:
+    """Whatever the store says, the error is ours and names the collection."""
+    early = filled(store)
+    store.delete_collection(NAME)
+    with pytest.raises(StoreError, match="no collection 'library' any more"):
+        early.search("tower")
+
+
+def test_info_tells_the_aliases(store: Any) -> None:
+    """Those of the collection, by whichever of its names it is asked."""
+    report = with_alias(store)
+    assert LandmarkIndex(store, report.collection).info()["aliases"] == [NAME]
+    assert LandmarkIndex(store, NAME).info()["aliases"] == []
+    made = m.CreateAlias(alias_name="stable", collection_name=report.collection)
+    store.update_collection_aliases([m.CreateAliasOperation(create_alias=made)])
+    assert LandmarkIndex(store, NAME).info()["aliases"] == ["stable"]
