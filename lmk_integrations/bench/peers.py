@@ -54,7 +54,13 @@ LANGCHAIN_STORE = Peer(
     requirements=("langchain-qdrant>=1.1", "numpy>=1.26"),
 )
 
-_FRAMEWORKS = ("langchain-huggingface>=1.0", "llama-index-embeddings-huggingface>=0.6")
+# One environment for both frameworks, with all that their encoders and pipelines need.
+_FRAMEWORKS = (
+    *("langchain-huggingface>=1.0", "langchain-text-splitters>=1.0", "langchain-community>=0.4"),
+    *("langchain-qdrant>=1.1", "llama-index-core>=0.14", "llama-index-readers-file>=0.5"),
+    *("llama-index-embeddings-huggingface>=0.6", "llama-index-vector-stores-qdrant>=0.8"),
+    "sentence-transformers>=5",
+)
 
 
 def _encoder(name: str, key: str, home: str, module: str, requirements: tuple[str, ...]) -> Peer:
@@ -99,6 +105,32 @@ ENCODERS: dict[str, Peer] = {
     "fastembed": FASTEMBED,
 }
 """Encoders by the names that `lmk bench encode --peers` takes."""
+
+PIPELINES: dict[str, Peer] = {
+    "langchain": Peer(
+        name="LangChain TextLoader, splitter 1000/200, QdrantVectorStore",
+        file="peer_pipelines.py",
+        key="langchain",
+        home="frameworks",
+        modules=(
+            *("langchain_community", "langchain_huggingface", "langchain_qdrant"),
+            "langchain_text_splitters",
+        ),
+        requirements=_FRAMEWORKS,
+    ),
+    "llama-index": Peer(
+        name="LlamaIndex IngestionPipeline",
+        file="peer_pipelines.py",
+        key="llama-index",
+        home="frameworks",
+        modules=(
+            *("llama_index.embeddings.huggingface", "llama_index.vector_stores.qdrant"),
+            "llama_index.readers.file",
+        ),
+        requirements=_FRAMEWORKS,
+    ),
+}
+"""Pipelines by the names that `lmk bench ingest --peers` takes."""
 
 
 def own_worker(name: str, file: str, key: str) -> Worker:

@@ -22,6 +22,7 @@ def add_bench(commands: Subparsers, epilog: str) -> None:
     )
     kinds = parser.add_subparsers(dest="bench", required=True, metavar="WHAT")
     _encode(kinds, epilog)
+    _ingest(kinds, epilog)
     _search(kinds, epilog)
 
 
@@ -79,6 +80,36 @@ def _encode(kinds: Subparsers, epilog: str) -> None:
     _output(parser)
 
 
+def _ingest(kinds: Subparsers, epilog: str) -> None:
+    parser = kinds.add_parser(
+        "ingest",
+        help="whole pipelines, from files to searchable collection",
+        description="Store the same text files with this package and with the usual pipelines of "
+        "LangChain and LlamaIndex, each time in a new folder, and print documents and tokens per "
+        "second, points, bytes on disk and peak memory.",
+        epilog=epilog,
+    )
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="files and folders; .txt, .md and .rst are taken"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, metavar="N", help="of every pipeline (default: 3)"
+    )
+    parser.add_argument(
+        "--granularities",
+        default="own",
+        metavar="G[,G...]",
+        help="tokens per landmark of this package's, 'sentence', or 'own' for the model's; each "
+        "is measured (default: own)",
+    )
+    parser.add_argument(
+        "--peers", metavar="A,B", help="langchain, llama-index, or 'none' (default: all)"
+    )
+    parser.add_argument("--base", metavar="M", help="the peers' model (default: all-MiniLM-L6-v2)")
+    _model(parser)
+    _output(parser, plot=False)
+
+
 def _search(kinds: Subparsers, epilog: str) -> None:
     parser = kinds.add_parser(
         "search",
@@ -132,12 +163,13 @@ def _model(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _output(parser: argparse.ArgumentParser) -> None:
+def _output(parser: argparse.ArgumentParser, *, plot: bool = True) -> None:
     parser.add_argument(
         "--peers-home",
         default=DEFAULT_HOMES,
         metavar="DIR",
         help=f"where environments of peers are made and kept (default: {DEFAULT_HOMES})",
     )
-    parser.add_argument("--plot", metavar="FILE", help="draw a figure too: .png, .svg or .pdf")
+    if plot:
+        parser.add_argument("--plot", metavar="FILE", help="draw a figure too: .png, .svg or .pdf")
     parser.add_argument("--json", action="store_true", help="print results as JSON")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lmk_integrations.bench.encode import EncodeBench, EncodeSettings, bench_encode
+from lmk_integrations.bench.ingest import IngestBench, IngestSettings, bench_ingest
 from lmk_integrations.bench.machine import describe_machine
 from lmk_integrations.bench.plots import check_plot, draw
 from lmk_integrations.bench.search import ENCODING, SearchBench, SearchSettings, bench_search
@@ -20,9 +21,11 @@ from lmk_integrations.qdrant.queries import MODES
 
 def run_bench(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
-    if arguments.plot is not None:
-        check_plot(Path(arguments.plot))
-    kinds: dict[str, Callable[[argparse.Namespace], int]] = {"encode": _encode, "search": _search}
+    kinds: dict[str, Callable[[argparse.Namespace], int]] = {
+        "encode": _encode,
+        "ingest": _ingest,
+        "search": _search,
+    }
     return kinds[arguments.bench](arguments)
 
 
@@ -56,6 +59,7 @@ def _encode(arguments: argparse.Namespace) -> int:
         homes=Path(arguments.peers_home),
         **chosen,
     )
+    _check_plot(arguments)
     with BenchProgress() as progress:
         found = bench_encode(settings, progress.update)
     if arguments.json:
@@ -98,6 +102,59 @@ def encode_table(found: EncodeBench) -> str:
     return markdown(head, rows)
 
 
+def _ingest(arguments: argparse.Namespace) -> int:
+    chosen = {} if arguments.peers is None else {"peers": _names(arguments.peers)}
+    settings = IngestSettings(
+        paths=tuple(map(Path, arguments.paths)),
+        rounds=arguments.rounds,
+        granularities=_names(arguments.granularities),
+        model=arguments.model,
+        base=arguments.base,
+        device=arguments.device,
+        homes=Path(arguments.peers_home),
+        **chosen,
+    )
+    with BenchProgress() as progress:
+        found = bench_ingest(settings, progress.update)
+    if arguments.json:
+        _print_json("ingest", found.to_dict())
+        return 0
+    print(ingest_table(found))
+    print()
+    print(f"{found.documents:,} files of {found.tokens:,} tokens.")
+    _print_machine()
+    for name, versions in found.versions.items():
+        print(f"{name}: {_as_words({'versions': versions})}.")
+    _print_notes(found.notes)
+    return 0
+
+
+def ingest_table(found: IngestBench) -> str:
+    """A row for each pipeline."""
+    own = found.times[0].name
+    head = ["pipeline", "documents/s", "tokens/s", f"times as long as {own}", "points"]
+    head += ["MiB", "landmarks", "log", "not read", "peak MiB"]
+    rows = [
+        [
+            time.name,
+            f"{time.documents_per_s:.2f}",
+            f"{time.tokens_per_s:,.0f}",
+            _ratio(time.own_speedup),
+            f"{time.points:,}",
+            *(f"{size / 2**20:.1f}" for size in time.disk.to_dict().values()),
+            f"{100 * time.cut:.0f} %",
+            f"{time.peak_bytes / 2**20:,.0f}",
+        ]
+        for time in found.times
+    ]
+    return markdown(head, rows)
+
+
+def _check_plot(arguments: argparse.Namespace) -> None:
+    if arguments.plot is not None:
+        check_plot(Path(arguments.plot))
+
+
 def _ratio(found: Spread) -> str:
     """The median with its quartiles."""
     return f"{found.median:.2f} ({found.low:.2f} to {found.high:.2f})"
@@ -112,7 +169,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _as_words(facts: Mapping[str, Any]) -> str:
     versions = [f"{name} {version}" for name, version in sorted(facts["versions"].items())]
     dtype = [facts["dtype"]] if "dtype" in facts else []
-    threads = facts["torch_threads"]
+    threads = facts.get("torch_threads")
     own = [] if threads is None else [f"{threads} torch threads"]
     return ", ".join([*dtype, *own, *versions])
 
@@ -128,6 +185,7 @@ def _search(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         homes=Path(arguments.peers_home),
     )
+    _check_plot(arguments)
     with BenchProgress() as progress:
         found = bench_search(settings, progress.update)
     if arguments.json:
