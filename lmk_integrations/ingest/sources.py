@@ -23,6 +23,7 @@ READER_VERSION = "1"
 """Raised when reading gives another text for the same bytes: then all files count as changed."""
 
 _MAX_NESTING = 16
+_WITH_ENTRIES = (".jsonl", ".ndjson", ".json")  # which have ids of their own
 _Found = Document | Failure | Page
 
 
@@ -68,7 +69,7 @@ class Sources:
         given: set[str] = set()
         with ParserProcess() as parser:
             for item in join_pages(self._guarded(self._sources, parser, 0)):
-                name = item.name if isinstance(item, Failure) else item.id
+                name = _name(item)
                 if not isinstance(name, str):
                     yield item  # a document that has no name: the store refuses it
                     continue
@@ -170,7 +171,8 @@ class Sources:
         return any(str(parent) in self._only for parent in PurePosixPath(name).parents)
 
     def _read(self, file: SourceFile, parser: ParserProcess) -> Iterator[Document | Failure]:
-        if not self._is_wanted(file.doc_id):
+        is_wanted = self._is_wanted(file.doc_id)
+        if not is_wanted and file.path.suffix.lower() not in _WITH_ENTRIES:
             self.seen_ids.add(file.doc_id)
             return
         before = self._files.setdefault(file.doc_id, file.path)
@@ -179,7 +181,13 @@ class Sources:
             yield Failure(file.doc_id, "duplicate_id", message, skipped=True)
             return
         logger.debug("reading %r", file.doc_id)
-        yield from read_source(file, self._options, parser)
+        for item in read_source(file, self._options, parser):
+            if is_wanted or _name(item) in (self._only or ()):
+                yield item
+
+
+def _name(item: Document | Failure) -> str | None:
+    return item.name if isinstance(item, Failure) else item.id
 
 
 def _duplicate(name: str) -> Failure:

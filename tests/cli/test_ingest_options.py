@@ -112,6 +112,8 @@ def test_the_failed_can_be_tried_again(tmp_path: Path) -> None:
     assert "secret" not in again.stdout + again.stderr
 
 
-def test_a_name_cannot_drive_the_terminal_that_complains() -> None:
+def test_a_name_cannot_drive_the_terminal_that_complains(tmp_path: Path) -> None:
     """Nor with the C1 controls, nor by turning the direction of writing."""
+    done = lmk("ingest", "no\x1b[31m such", "-c", "c", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "lmk: no [31m such: no such file or folder\n")
     assert safe("a\x1b]0;t\x07 \x9b2J\u202eb\nc") == "a ]0;t 2J b c"

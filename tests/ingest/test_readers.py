@@ -595,6 +595,8 @@ def test_a_damaged_office_file(read, root, name):
     "wrong",
     [
         {"include": "*.md"},
+        {"only": "docs/a.md"},
+        {"only": (7,)},
         {"exclude": ("",)},
         {"encoding": "no-such"},
         {"encoding": "base64"},

@@ -180,6 +180,41 @@ def test_one_bad_file_does_not_stop_the_rest(root):
     ]
 
 
+# -- only some of them ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        ((), []),
+        (("docs/b.txt",), ["docs/b.txt"]),
+        (("docs/sub", "docs/gone.txt"), ["docs/sub/c.txt"]),
+        (("docs",), [*ALL[:3], "docs/e#f.txt", "docs/sub/c.txt", "docs/z.jsonl#1", "own"]),
+        (("docs/z.jsonl#1",), ["docs/z.jsonl#1", "own"]),
+        (("own",), ["own"]),
+        (("docs/e#f.txt",), ["docs/e#f.txt"]),
+    ],
+)
+def test_only_what_failed_is_read_again(root, only, expected):
+    """By the ids of a report: files, folders, the files of entries, entries by their own id."""
+    (root / "e#f.txt").write_text("text")
+    (root / "z.jsonl").write_text('{"text": "x"}\n{"text": "y", "id": "own"}\n')
+    (root / "link.txt").symlink_to("b.txt")
+    sources = Sources(root, ReadOptions(only=only))
+    items = [item for item in sources.documents() if names([item]) != ["docs/link.txt"]]
+    assert names(items) == expected
+    if only != ("docs",):
+        assert not failures(items)
+
+
+def test_only_concerns_a_file_given_by_name_too(root):
+    """And of links and the like those alone that are asked for."""
+    (root / "link.txt").symlink_to("b.txt")
+    assert read([root / "b.txt", root], only=["docs/a.md"])[0].id == "docs/a.md"
+    assert failures(read(root, only=["docs/link.txt"])) == [("docs/link.txt", "symlink", True)]
+    assert failures(read(root, only=["docs/a.md"])) == []
+
+
 # -- what prune needs ------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_shard_killed_at_any_moment_has_all_that_was_acknowledged(
     rounds: int, tmp_path: Path
 ) -> None:
