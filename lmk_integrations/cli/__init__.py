@@ -11,7 +11,9 @@ from lmk_integrations.cli.adapt_args import add_adapt
 from lmk_integrations.cli.bench_args import add_bench
 from lmk_integrations.cli.copy_args import add_copy, add_rebuild
 from lmk_integrations.cli.eval_args import add_eval
+from lmk_integrations.cli.reading_args import add_reading
 from lmk_integrations.cli.train_args import add_mine, add_train
+from lmk_integrations.cli.verify_args import add_verify
 
 DEFAULT_LOCATION = "./.lmk"
 _EXIT_CODES = (
@@ -45,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     _search(commands)
     _delete(commands)
     _info(commands)
+    add_verify(commands, _EXIT_CODES, _store, _model, _json)
     add_copy(commands, _EXIT_CODES)
     add_eval(commands, _EXIT_CODES)
     add_adapt(commands, _EXIT_CODES)
@@ -82,29 +85,7 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="L",
         help='for BM25 word forms and stop words, or "none"; fixed at creation (default: english)',
     )
-    parser.add_argument(
-        "--include",
-        action="append",
-        metavar="GLOB",
-        help="only files that match, such as '*.md'; may be repeated",
-    )
-    parser.add_argument(
-        "--exclude", action="append", metavar="GLOB", help="no files that match; may be repeated"
-    )
-    parser.add_argument(
-        "--encoding", metavar="NAME", help="of text files (default: found out per file)"
-    )
-    parser.add_argument(
-        "--follow-symlinks",
-        action="store_true",
-        help="follow links too, if they stay inside their folder",
-    )
-    parser.add_argument(
-        "--max-bytes",
-        metavar="SIZE",
-        help="skip larger files; a number, or one with K, M or G (of 1,024) behind it",
-    )
-    parser.add_argument("--pdf-password", metavar="PASSWORD", help="for encrypted PDF files")
+    add_reading(parser)
     parser.add_argument(
         "--prune",
         action="store_true",

@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         "search": _search,
         "delete": _delete,
         "info": _info,
+        "verify": _verify,
         "copy": _copy,
         "eval": _eval,
         "adapt": _adapt,
@@ -182,6 +183,14 @@ def _info(arguments: argparse.Namespace) -> int:
     else:
         print_info(found, arguments.location)
     return EXIT_OK
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.verify_run import run_verify
+
+    location = _existing(arguments)
+    with _stop_on_interrupt() as stop:
+        return run_verify(arguments, location, lambda: _encoder(arguments), stop)
 
 
 def _copy(arguments: argparse.Namespace) -> int:

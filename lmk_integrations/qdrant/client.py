@@ -28,8 +28,12 @@ _LOCAL_GUARD = threading.RLock()
 
 def guard(client: StoreClient) -> AbstractContextManager[Any]:
     """To be held during requests of this client."""
-    is_local = isinstance(getattr(client, "_client", None), QdrantLocal)
-    return _LOCAL_GUARD if is_local else nullcontext()
+    return _LOCAL_GUARD if is_local(client) else nullcontext()
+
+
+def is_local(client: StoreClient) -> bool:
+    """Whether the store is qdrant-client's own, in this process. It keeps no payload indexes."""
+    return isinstance(getattr(client, "_client", None), QdrantLocal)
 
 
 def is_remote(client: StoreClient) -> bool:

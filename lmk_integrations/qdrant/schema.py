@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from qdrant_client import models
 
 from lmk_integrations.errors import SpaceMismatchError, StoreError
-from lmk_integrations.qdrant.client import StoreClient, call
+from lmk_integrations.qdrant.client import StoreClient, call, is_local
 
 LMK = "lmk"
 LANDMARKS = "landmarks"
@@ -88,17 +87,21 @@ def create_collection(client: StoreClient, name: str, identity: CollectionIdenti
 
 def complete_indexes(client: StoreClient, name: str) -> None:
     """Create the payload indexes that a collection lacks: its making may have been cut short."""
+    for path in missing_indexes(client, name):
+        call(
+            client,
+            lambda path=path: client.create_payload_index(  # type: ignore[misc]
+                name, field_name=path, field_schema=models.PayloadSchemaType.KEYWORD, wait=True
+            ),
+        )
+
+
+def missing_indexes(client: StoreClient, name: str) -> list[str]:
+    """Paths of the payload indexes that a collection should have and has not."""
+    if is_local(client):
+        return []
     there = call(client, lambda: client.get_collection(name)).payload_schema or {}
-    with warnings.catch_warnings():
-        # qdrant-client's local mode warns that it keeps no indexes; it needs none.
-        warnings.filterwarnings("ignore", message=".*[Pp]ayload index.*")
-        for path in (path for path in _INDEXED if path not in there):
-            call(
-                client,
-                lambda path=path: client.create_payload_index(  # type: ignore[misc]
-                    name, field_name=path, field_schema=models.PayloadSchemaType.KEYWORD, wait=True
-                ),
-            )
+    return [path for path in _INDEXED if path not in there]
 
 
 def collection_names(client: StoreClient) -> list[str]:
