@@ -19,6 +19,7 @@ from lmk_integrations.qdrant.schema import RECORD, CollectionIdentity
 from lmk_integrations.qdrant.store import sections_of
 from lmk_integrations.qdrant.verify_points import (
     PointCheck,
+    are_as_stored,
     facts_of,
     is_readable,
     part_of_sum,
@@ -86,6 +87,8 @@ class Documents:
         expected = int(own["sections"])
         pooled: NDArray[np.float64] | None = None
         leftovers: list[PointId] = []
+        facts = facts_of(payload)
+        trusted = facts if are_as_stored(facts) else None
         for record in self._sections(doc_id):
             mine = (record.payload or {})[RECORD]
             if not is_readable(mine):
@@ -96,7 +99,7 @@ class Documents:
             ordinal = int(mine["ordinal"])
             if str(record.id) != section_id(*_key(stored.version), ordinal):
                 continue  # a second copy: the same
-            wrong = list(self._check.section(record, facts_of(payload)))
+            wrong = list(self._check.section(record, trusted))
             if wrong:
                 message = f"section {ordinal}: {'; '.join(wrong)}"
                 stored.problems.append(Problem("altered", doc_id, message, (record.id,), True))
@@ -120,9 +123,6 @@ class Documents:
         if absent:
             message = f"{len(absent)} of {expected} sections ({_some(absent)})"
             problems.append(Problem("missing", doc_id, message, (), True))
-        if leftovers:
-            message = f"{len(leftovers)} sections of another version are left over"
-            problems.append(Problem("stale", doc_id, message, tuple(leftovers)))
         if stored.version.recipe != self._recipe:
             message = "it is stored under another recipe than the collection's: ingest it again"
             problems.append(Problem("stale", doc_id, message, (), True))
@@ -133,6 +133,11 @@ class Documents:
         if wrong:
             message = f"head: {'; '.join(wrong)}"
             problems.append(Problem("altered", doc_id, message, (stored.head.id,), True))
+        if leftovers:
+            # They may be all there is of the document, if its head is wrong.
+            needed = bool(absent or wrong)
+            message = f"{len(leftovers)} sections of another version are left over"
+            problems.append(Problem("stale", doc_id, message, tuple(leftovers), needed))
 
     def _sections(self, doc_id: str) -> Iterator[models.Record]:
         offset: Any = None

@@ -42,11 +42,12 @@ class PointCheck:
         self._is_mean = identity.landmarks and identity.space.get("pooling", "lmk") in _MEANS
         self._bm25 = Bm25Encoder.from_dict(dict(identity.bm25))
 
-    def section(self, record: models.Record, facts: Facts) -> Iterator[str]:
-        """Complaints about a section. facts: of its document."""
+    def section(self, record: models.Record, facts: Facts | None) -> Iterator[str]:
+        """Complaints about a section. facts: of its document; None: as the section tells them."""
         payload = dict(record.payload or {})
         try:
-            yield from self._section_payload(str(record.id), payload, facts)
+            known = _own_facts(payload) if facts is None else facts
+            yield from self._section_payload(str(record.id), payload, known)
             yield from self._section_vectors(record.vector, payload)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             yield f"its record cannot be read ({type(error).__name__}: {error})"
@@ -56,10 +57,8 @@ class PointCheck:
         payload = dict(record.payload or {})
         try:
             facts, version = facts_of(payload), version_of(payload[RECORD])
-            if not _has_fractions(facts.metadata):  # engines may round those off
-                digest = metadata_hash(facts.metadata, facts.title, facts.source, facts.root)
-                if digest != facts.metadata_hash:
-                    yield "its metadata is not what was stored"
+            if not are_as_stored(facts):
+                yield "its metadata is not what was stored"
             yield from _differing(head_payload(version, facts, payload[RECORD]), payload)
             vector = np.asarray(_vectors(record.vector)[DOCUMENT], np.float64)
             yield from self._vector("document", vector)
@@ -130,6 +129,20 @@ def facts_of(head: Mapping[str, Any]) -> Facts:
         str(own["metadata_hash"]),
         root=own.get("root"),
     )
+
+
+def are_as_stored(facts: Facts) -> bool:
+    """Whether what is shown with a document is what its digest says."""
+    if _has_fractions(facts.metadata):  # engines may round those off
+        return True
+    digest = metadata_hash(facts.metadata, facts.title, facts.source, facts.root)
+    return digest == facts.metadata_hash
+
+
+def _own_facts(section: Mapping[str, Any]) -> Facts:
+    shown = section["metadata"]
+    digest = str(section[RECORD]["metadata_hash"])
+    return Facts(shown.get("title"), shown.get("source"), given_metadata(section), digest)
 
 
 def is_readable(own: Any) -> bool:
