@@ -43,12 +43,14 @@ class EdgeCollection:
         *,
         stale_statistics: bool,
         on_stale: Callable[[], None],
+        before_write: Callable[[int], None],
     ) -> None:
         self.name = name
         self.params = params
         self.fields = vector_fields(params)
         self.stale_statistics = stale_statistics
         self._on_stale = on_stale
+        self._before_write = before_write
         self._shard = shard
         self._mutex = threading.RLock()
         self._unflushed = 0
@@ -63,13 +65,14 @@ class EdgeCollection:
     ) -> None:
         """Write checked points, in one operation of the engine."""
         edge_points = [to_edge_point(point) for point in points]
+        written = sum(_vector_bytes(point) for point in points)
         with self._turn():
+            self._before_write(written)
             if self._makes_statistics_stale(points):
                 self._mark_stale()
             self._apply(
                 qe.UpdateOperation.upsert_points(edge_points, condition, mode), "Upserting into"
             )
-            written = sum(_vector_bytes(point) for point in points)
             self._unflushed += written
             self._unoptimized += written
             if self._unflushed >= _FLUSH_AFTER_BYTES:

@@ -30,6 +30,7 @@ from lmk_integrations.qdrant.edge.manifest import (
     load_manifest,
     save_manifest,
 )
+from lmk_integrations.qdrant.edge.space import check_space
 
 _COLLECTIONS = "collections"
 # Files that may lie in a directory before a store is made in it.
@@ -145,6 +146,7 @@ class EdgeStore:
                 raise StoreError(f"{name!r} already exists in {self.directory}, as an alias.")
             slug = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:40].strip(".") or "collection"
             directory = f"{_COLLECTIONS}/{slug}-{uuid.uuid4().hex[:12]}"
+            check_space(self.directory, 0)
             made = replace(entry, directory=directory, state=CREATING)
             self.change(lambda current: current.with_collection(name, made))
             try:
@@ -299,6 +301,7 @@ class EdgeStore:
             shard,
             stale_statistics=entry.stale_statistics,
             on_stale=lambda: self._note_stale(collection),
+            before_write=lambda n_bytes: check_space(self.directory, n_bytes),
         )
         return collection
 
