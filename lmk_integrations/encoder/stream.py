@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from lmk_integrations.core.batching import token_budget_batches
 from lmk_integrations.core.pooling import l2_normalize, weighted_sum
+from lmk_integrations.encoder.ahead import begun, done, let_go
 from lmk_integrations.encoder.backends.base import Backend
 from lmk_integrations.encoder.plan import GroupPlan, Planner, SectionPlan
 from lmk_integrations.encoder.records import (
@@ -27,6 +29,8 @@ Event = SectionEncoding | TextDone | TextFailed
 # How many batches' worth of windows are gathered before they are sorted by length and run: more
 # means less padding, and later results.
 _BATCHES_HELD = 8
+# Fewer than a position takes in most texts, so that one lot's texts are rarely taken in two goes.
+_CHARS_PER_POSITION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,82 @@ class _Held:
     positions: int = 0
 
 
+class _Planning:
+    """Texts taken from a stream, and the lots that are planned from them.
+
+    Texts are taken where `take` is called; `lot` may run in another thread meanwhile, and reads
+    only texts that were taken. lot_positions: how many padded positions make a lot.
+    """
+
+    def __init__(self, items: Iterable[StreamItem], planner: Planner, lot_positions: int) -> None:
+        self._source = enumerate(items)
+        self._planner = planner
+        self._lot_positions = lot_positions
+        self._taken: deque[tuple[int, StreamItem]] = deque()
+        self._entries: Iterator[_Entry] | None = None  # of the text that is being planned
+        self._error: Exception | None = None
+        self._ended = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is something to plan without taking more."""
+        return self._entries is not None or bool(self._taken)
+
+    def take(self) -> None:
+        """Take texts for about a lot, if they are not there yet.
+
+        An error of the stream is kept until what came before it is planned.
+        """
+        wanted = self._lot_positions * _CHARS_PER_POSITION
+        wanted -= sum(self._chars(item) for _, item in self._taken)
+        while wanted > 0 and not self._ended:
+            try:
+                taken = next(self._source, None)
+            except Exception as error:
+                taken, self._error = None, error
+            if taken is None:
+                self._ended = True
+            else:
+                self._taken.append(taken)
+                wanted -= self._chars(taken[1])
+
+    def _chars(self, item: StreamItem) -> int:
+        """A text of unknown length counts as long, an empty one as more than nothing."""
+        if isinstance(item.text, str):
+            return len(item.text) + _CHARS_PER_POSITION
+        return self._lot_positions * _CHARS_PER_POSITION
+
+    def lot(self) -> _Held:
+        """Plan texts that were taken until a lot is full; an empty one is the stream's end."""
+        held = _Held()
+        while self.goes_on:
+            if self._entries is None:
+                self._entries = self._plan(*self._taken.popleft())
+            for entry in self._entries:
+                held.entries.append(entry)
+                held.positions += _size(entry)
+                if held.positions >= self._lot_positions:
+                    return held
+            self._entries = None
+        if self._error is not None and not held.entries:
+            raise self._error
+        return held
+
+    def _plan(self, index: int, item: StreamItem) -> Iterator[_Entry]:
+        sections = tokens = unknown = 0
+        try:
+            for group in self._planner.plan(item.text, item.marks, item.markup):
+                sections += len(group.sections)
+                tokens += sum(section.n_tokens for section in group.sections)
+                unknown += sum(section.n_unk for section in group.sections)
+                wanted = item.wanted is None or any(item.wanted(s.ordinal) for s in group.sections)
+                yield index, group, wanted
+        except DocumentError as error:
+            yield TextFailed(index, error)
+        else:
+            yield TextDone(index, sections, tokens, unknown)
+
+
 class SectionStream:
     """Runs planned windows through a backend in length-sorted batches."""
 
@@ -75,30 +155,22 @@ class SectionStream:
         self._cancelled = cancelled
 
     def run(self, items: Iterable[StreamItem]) -> Iterator[Event]:
-        """The sections of each text as they close, then its TextDone or TextFailed."""
-        held = _Held()
-        for index, item in enumerate(items):
-            for entry in self._plan(index, item):
-                held.entries.append(entry)
-                held.positions += _size(entry)
-                if held.positions >= self._token_budget * _BATCHES_HELD:
-                    yield from self._release(held)
-                    held = _Held()
-        yield from self._release(held)
+        """The sections of each text as they close, then its TextDone or TextFailed.
 
-    def _plan(self, index: int, item: StreamItem) -> Iterator[_Entry]:
-        sections = tokens = unknown = 0
-        try:
-            for group in self._planner.plan(item.text, item.marks, item.markup):
-                sections += len(group.sections)
-                tokens += sum(section.n_tokens for section in group.sections)
-                unknown += sum(section.n_unk for section in group.sections)
-                wanted = item.wanted is None or any(item.wanted(s.ordinal) for s in group.sections)
-                yield index, group, wanted
-        except DocumentError as error:
-            yield TextFailed(index, error)
-        else:
-            yield TextDone(index, sections, tokens, unknown)
+        The next lot is read and tokenised in a thread while the backend runs this one; texts are
+        taken from ``items`` in the caller's own.
+        """
+        planning = _Planning(items, self._planner, self._token_budget * _BATCHES_HELD)
+        planning.take()
+        held = planning.lot()
+        while held.entries:
+            planning.take()
+            following = (begun if planning.goes_on else done)(planning.lot)
+            try:
+                yield from self._release(held)
+                held = following.result()
+            finally:
+                let_go(following)
 
     def _release(self, held: _Held) -> Iterator[Event]:
         windows = [

@@ -18,6 +18,7 @@ from lmk_integrations.ingest.metadata import json_metadata
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.points import share_values, with_given
 from lmk_integrations.qdrant.schema import BM25, LANDMARKS, LMK, RECORD
+from lmk_integrations.qdrant.upsert import array_point
 
 Floats = NDArray[np.float32]
 
@@ -50,7 +51,10 @@ class Item:
 
 
 def item_point(item: Item, bm25: Bm25Encoder, dim: int) -> models.PointStruct:
-    """An item as a point. Raises DocumentError for a vector of another size or not finite."""
+    """An item as a point, for `upsert`.
+
+    Raises DocumentError for a vector of another size or not finite.
+    """
     vector = np.asarray(item.vector, np.float32)
     if vector.shape != (dim,) or not np.isfinite(vector).all():
         raise DocumentError(
@@ -65,7 +69,7 @@ def item_point(item: Item, bm25: Bm25Encoder, dim: int) -> models.PointStruct:
             "it first, for example with lmk_integrations.text.repair.repair(text)",
             "surrogate",
         ) from None
-    vectors: dict[str, Any] = {LMK: vector.tolist()}
+    vectors: dict[str, Any] = {LMK: vector}
     metadata, _ = json_metadata(item.metadata)
     own: dict[str, Any] = {
         "doc_id": item.id,
@@ -79,7 +83,7 @@ def item_point(item: Item, bm25: Bm25Encoder, dim: int) -> models.PointStruct:
         own["of"] = item.document_id
     if item.landmarks is not None and len(item.landmarks.landmarks):
         own |= _landmark_facts(item, item.landmarks)
-        vectors[LANDMARKS] = unit_rows(item.landmarks.landmarks, item.landmarks.weights)[0].tolist()
+        vectors[LANDMARKS] = unit_rows(item.landmarks.landmarks, item.landmarks.weights)[0]
     sparse = bm25.encode_document(item.text)
     if sparse.indices:
         vectors[BM25] = sparse
@@ -89,7 +93,7 @@ def item_point(item: Item, bm25: Bm25Encoder, dim: int) -> models.PointStruct:
         **item.payload,
         RECORD: with_given(own, metadata),
     }
-    return models.PointStruct(id=item_id(item.id), vector=vectors, payload=payload)
+    return array_point(item_id(item.id), vectors, payload)
 
 
 def _landmark_facts(item: Item, encoding: LandmarkEncoding) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from lmk_integrations.ingest.ids import head_id, section_id
 from lmk_integrations.ingest.records import Facts, HeadRecord, SectionRecord, Version
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.schema import BM25, DOCUMENT, LANDMARKS, LMK, RECORD
+from lmk_integrations.qdrant.upsert import array_point
 
 Floats = NDArray[np.float32]
 
@@ -37,13 +38,13 @@ _SHARE_DIGITS = 7
 
 
 def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruct:
-    """A section as a point with vectors lmk, landmarks and bm25."""
+    """A section as a point with vectors lmk, landmarks and bm25, for `upsert`."""
     version = record.version
     point_id = section_id(version.doc_id, version.content_hash, version.recipe, record.ordinal)
     unit, shares = unit_rows(record.landmarks, record.weights)
-    vectors: dict[str, Any] = {LMK: record.vector.tolist()}
+    vectors: dict[str, Any] = {LMK: record.vector}
     if len(unit):
-        vectors[LANDMARKS] = unit.tolist()
+        vectors[LANDMARKS] = unit
     sparse = bm25.encode_document(record.text)
     if sparse.indices:
         vectors[BM25] = sparse
@@ -62,7 +63,7 @@ def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruc
         "n_tokens": record.n_tokens,
     }
     payload = section_payload(point_id, version, record.facts, own, record.text)
-    return models.PointStruct(id=point_id, vector=vectors, payload=payload)
+    return array_point(point_id, vectors, payload)
 
 
 def section_payload(
@@ -95,7 +96,7 @@ def section_payload(
 
 def share_values(shares: Floats) -> list[float]:
     """Landmarks' shares of the pooled vector, rounded to what a float32 holds."""
-    return [round(float(share), _SHARE_DIGITS) for share in shares]
+    return [round(share, _SHARE_DIGITS) for share in shares.tolist()]
 
 
 def with_given(own: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,10 +140,10 @@ def head_point(record: HeadRecord) -> models.PointStruct:
     }
     if any(record.uncovered):
         own[_UNCOVERED] = list(record.uncovered)
-    return models.PointStruct(
-        id=head_id(record.version.doc_id),
-        vector={DOCUMENT: record.vector.tolist()},
-        payload=head_payload(record.version, record.facts, own),
+    return array_point(
+        head_id(record.version.doc_id),
+        {DOCUMENT: record.vector},
+        head_payload(record.version, record.facts, own),
     )
 
 

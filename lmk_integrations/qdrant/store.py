@@ -31,6 +31,7 @@ from lmk_integrations.qdrant.points import (
     section_point,
 )
 from lmk_integrations.qdrant.schema import LMK, RECORD
+from lmk_integrations.qdrant.upsert import upsert
 
 Result = TypeVar("Result")
 
@@ -46,9 +47,7 @@ class QdrantSink:
         self._client = client
         self._collection = collection
         self._bm25 = bm25
-        self._pieces = Pieces(
-            client, lambda batch: client.upsert(collection, points=batch, wait=True)
-        )
+        self._pieces = Pieces(client, lambda batch: upsert(client, collection, batch))
 
     def heads(self, doc_ids: Sequence[str]) -> dict[str, StoredHead]:
         """The heads of those documents that have one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from lmk_integrations.errors import StoreError
 MAX_DEPTH = 64
 _MIN_INT = -(1 << 63)
 _MAX_INT = (1 << 64) - 1
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def prepare_payload(payload: Any, where: str) -> dict[str, Any]:
@@ -37,6 +38,8 @@ def prepare_payload(payload: Any, where: str) -> dict[str, Any]:
 def _copy(value: Any, where: str, key: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise StoreError(f"{where}: the payload is nested deeper than {MAX_DEPTH} levels.")
+    if type(value) in _SCALARS:
+        return _scalar(value, where, key)
     if isinstance(value, Mapping):
         copied = {}
         for name, item in value.items():
@@ -45,8 +48,18 @@ def _copy(value: Any, where: str, key: str, depth: int) -> Any:
             copied[_text(name, where, key)] = _copy(item, where, f"{key}.{name}", depth + 1)
         return copied
     if isinstance(value, (list, tuple)):
+        if depth < MAX_DEPTH and _are_plain_numbers(value):
+            return list(value)
         return [_copy(item, where, key, depth + 1) for item in value]
     return _scalar(value, where, key)
+
+
+def _are_plain_numbers(values: Sequence[Any]) -> bool:
+    """Whether a list can be stored as it is; quick, for a section has a few per landmark."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return bool(min(values) >= _MIN_INT and max(values) <= _MAX_INT)
+    return kinds == {float} and all(map(math.isfinite, values))
 
 
 def _scalar(value: Any, where: str, key: str) -> Any:
