@@ -6,7 +6,7 @@ import importlib.util
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,10 +22,10 @@ from lmk_integrations.bench.lengths import (
     windows_of,
 )
 from lmk_integrations.bench.peers import (
-    DEFAULT_HOMES,
     ENCODERS,
     FASTEMBED,
     ONNX,
+    default_homes,
     own_worker,
     start,
 )
@@ -40,9 +40,13 @@ from lmk_integrations.errors import ConfigError
 LIMIT = "limit: matrix products alone"
 OWN_REFERENCE = "torch:float32"
 PEER_REFERENCE = "st-float32"
-OWN_NEEDS = {"openvino": "openvino", "onnx": "onnxruntime"}
-"""What must be importable for a backend to be measured unasked."""
+OWN = (
+    *("torch:float32", "torch:bfloat16", "openvino:bfloat16", "openvino:int8"),
+    *("onnx:float32", "onnx:int8"),
+)
+"""This package's encoders that are measured unasked, where their library is installed."""
 
+_NEEDS = {"torch": "torch", "openvino": "openvino", "onnx": "onnxruntime"}
 _COMPARED = 16  # texts whose vectors are compared
 # Threads of the one before spin for a moment, waiting for more work.
 _PAUSE_S = 0.3
@@ -59,9 +63,9 @@ Progress = Callable[[str, int, int], None]
 class EncodeSettings:
     """lengths: tokens of a text; tokens: about so many are read in a round, one text at least.
 
-    own: backends and dtypes of this package such as "torch:bfloat16"; None: all that are
-        installed. peers: names of `peers.ENCODERS`. against: whose time the others are divided by;
-        None: LangChain's, else the first.
+    own: backends and dtypes of this package such as "torch:bfloat16"; None: those of `OWN` that
+        are installed. peers: names of `peers.ENCODERS`.
+    against: whose time the others are divided by; None: LangChain's, else the first.
     texts: files and folders to cut texts from; none: made-up ones.
     model: this package's; base: the peers'. None: the shipped one and the one it was made of.
     """
@@ -77,7 +81,7 @@ class EncodeSettings:
     base: str | None = None
     device: str = "auto"
     seed: int = 0
-    homes: Path = DEFAULT_HOMES
+    homes: Path = field(default_factory=default_homes)
 
     def __post_init__(self) -> None:
         if not self.lengths:
@@ -166,14 +170,10 @@ class EncodeBench:
 
 
 def installed_own() -> tuple[str, ...]:
-    """This package's backends whose libraries are installed, in every dtype they may have."""
-    backends = [
-        name
-        for name in get_args(BackendName)
-        if name != "auto" and importlib.util.find_spec(OWN_NEEDS.get(name, name)) is not None
-    ]
-    dtypes = [name for name in get_args(Dtype) if name not in ("auto", "float16")]
-    return tuple(f"{backend}:{dtype}" for backend in backends for dtype in dtypes)
+    """Those of `OWN` whose library is installed."""
+    return tuple(
+        name for name in OWN if importlib.util.find_spec(_NEEDS[name.partition(":")[0]]) is not None
+    )
 
 
 def bench_encode(settings: EncodeSettings, progress: Progress | None = None) -> EncodeBench:

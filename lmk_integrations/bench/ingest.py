@@ -6,13 +6,13 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lmk_integrations.bench.disk import DiskUse, bytes_on_disk
 from lmk_integrations.bench.lengths import count_tokens, open_tokenizer
-from lmk_integrations.bench.peers import DEFAULT_HOMES, PIPELINES, own_worker, start
+from lmk_integrations.bench.peers import PIPELINES, default_homes, own_worker, start
 from lmk_integrations.bench.timing import Contender, Spread, alternate, ratios, spread
 from lmk_integrations.bench.workers import Worker, WorkerError
 from lmk_integrations.encoder.locate import BASE_MODEL
@@ -48,7 +48,7 @@ class IngestSettings:
     model: str | None = None
     base: str | None = None
     device: str = "auto"
-    homes: Path = DEFAULT_HOMES
+    homes: Path = field(default_factory=default_homes)
 
     def __post_init__(self) -> None:
         check_range("rounds", self.rounds, 1, 10_000)

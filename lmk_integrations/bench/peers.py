@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmk_integrations.bench.workers import Worker, WorkerError
+from lmk_integrations.encoder.backends.cache_folder import cache_folder
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_HOMES = Path("~/.cache/lmk-integrations/peers")
 INSTALL_TIMEOUT_S = 1800.0
 
 _HERE = Path(__file__).parent
@@ -131,6 +131,11 @@ PIPELINES: dict[str, Peer] = {
     ),
 }
 """Pipelines by the names that `lmk bench ingest --peers` takes."""
+
+
+def default_homes() -> Path:
+    """The folder of environments, where none is named."""
+    return cache_folder() / "peers"
 
 
 def own_worker(name: str, file: str, key: str) -> Worker:

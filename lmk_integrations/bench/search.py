@@ -6,13 +6,13 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lmk_integrations.bench.peers import DEFAULT_HOMES, LANGCHAIN_STORE, own_worker, start
+from lmk_integrations.bench.peers import LANGCHAIN_STORE, default_homes, own_worker, start
 from lmk_integrations.bench.synthetic import (
     CorpusSpec,
     MadeQuery,
@@ -52,7 +52,7 @@ class SearchSettings:
     seed: int = 0
     model: str | None = None
     device: str = "auto"
-    homes: Path = DEFAULT_HOMES
+    homes: Path = field(default_factory=default_homes)
 
     def __post_init__(self) -> None:
         if not self.sections:

@@ -27,6 +27,7 @@ def main(file: str, name: str) -> None:
     worker: Any = None
     for line in sys.stdin:
         request = json.loads(line)
+        answer: dict[str, Any]
         try:
             if request["call"] == "about":
                 result = about(**request["with"])

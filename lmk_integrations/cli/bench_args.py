@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-DEFAULT_HOMES = "~/.cache/lmk-integrations/peers"
-
 
 def add_bench(commands: Subparsers, epilog: str) -> None:
     """Register the command. epilog: the exit codes."""
@@ -166,9 +164,9 @@ def _model(parser: argparse.ArgumentParser) -> None:
 def _output(parser: argparse.ArgumentParser, *, plot: bool = True) -> None:
     parser.add_argument(
         "--peers-home",
-        default=DEFAULT_HOMES,
         metavar="DIR",
-        help=f"where environments of peers are made and kept (default: {DEFAULT_HOMES})",
+        help="where environments of peers are made and kept (default: in the cache folder, which "
+        "LMK_CACHE names)",
     )
     if plot:
         parser.add_argument("--plot", metavar="FILE", help="draw a figure too: .png, .svg or .pdf")

@@ -44,7 +44,6 @@ class BenchProgress(Bar):
 
 
 def _encode(arguments: argparse.Namespace) -> int:
-    chosen = {} if arguments.peers is None else {"peers": _names(arguments.peers)}
     settings = EncodeSettings(
         lengths=arguments.lengths,
         tokens=arguments.tokens,
@@ -56,8 +55,7 @@ def _encode(arguments: argparse.Namespace) -> int:
         base=arguments.base,
         device=arguments.device,
         seed=arguments.seed,
-        homes=Path(arguments.peers_home),
-        **chosen,
+        **_given(arguments),
     )
     _check_plot(arguments)
     with BenchProgress() as progress:
@@ -103,7 +101,6 @@ def encode_table(found: EncodeBench) -> str:
 
 
 def _ingest(arguments: argparse.Namespace) -> int:
-    chosen = {} if arguments.peers is None else {"peers": _names(arguments.peers)}
     settings = IngestSettings(
         paths=tuple(map(Path, arguments.paths)),
         rounds=arguments.rounds,
@@ -111,8 +108,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
         model=arguments.model,
         base=arguments.base,
         device=arguments.device,
-        homes=Path(arguments.peers_home),
-        **chosen,
+        **_given(arguments),
     )
     with BenchProgress() as progress:
         found = bench_ingest(settings, progress.update)
@@ -160,6 +156,16 @@ def _ratio(found: Spread) -> str:
     return f"{found.median:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Settings of peers, where the command names them."""
+    found: dict[str, Any] = {}
+    if getattr(arguments, "peers", None) is not None:
+        found["peers"] = _names(arguments.peers)
+    if arguments.peers_home is not None:
+        found["homes"] = Path(arguments.peers_home)
+    return found
+
+
 def _names(text: str) -> tuple[str, ...]:
     if text == "none":
         return ()
@@ -183,7 +189,7 @@ def _search(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         model=arguments.model,
         device=arguments.device,
-        homes=Path(arguments.peers_home),
+        **_given(arguments),
     )
     _check_plot(arguments)
     with BenchProgress() as progress:
