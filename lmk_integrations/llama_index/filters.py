@@ -16,7 +16,7 @@ from qdrant_client import models
 
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.ingest.ids import item_id
-from lmk_integrations.qdrant.filters import as_filter
+from lmk_integrations.qdrant.filters import as_filter, path_of
 from lmk_integrations.qdrant.schema import RECORD
 
 Texts = Callable[[str], Iterable[str]]
@@ -77,7 +77,7 @@ def of_nodes(node_ids: Sequence[str]) -> models.Filter:
 
 def paths_of(key: str) -> list[str]:
     """Where a metadata key may lie in a payload: in its metadata, or at its top."""
-    path = str(_matching(key, "").key)
+    path = path_of(key)
     return [path, path.removeprefix(_PREFIX)]
 
 

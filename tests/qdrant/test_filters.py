@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
 import pytest
 from qdrant_client import models
 from store_backends import BACKENDS, open_backend
@@ -22,6 +23,8 @@ METADATA: dict[str, dict[str, Any]] = {
     "c": {"lang": "fr", "date": "2024-05-01", "deep": {"a": 1, "list": [{"n": 1}, {"n": 2}]}},
     "d": {"my key": "v", "sch\u00f6n/er [x]": "w", "dotted.key": "u", "mixed": [1, "one", 1.5]},
     "e": {"lang": 'it\'s "quoted"', "date": datetime.date(2025, 1, 1), "year": -5, "none": None},
+    # Names that sections show facts of their own under.
+    "f": {"lang": "xy", "start": 99, "end": "late", "section": "Intro", "doc_id": "parent"},
 }
 ALL = set(METADATA)
 
@@ -33,7 +36,7 @@ MATCHING: dict[str, tuple[dict[str, Any], set[str]]] = {
     "one of": ({"lang": ["en", "fr", "xx"]}, {"a", "c"}),
     "one of a set": ({"lang": {"en"}}, {"a"}),
     "one of none": ({"lang": []}, set()),
-    "one of mixed kinds": ({"year": [1990, 2000, "x", None]}, {"a", "b", "c", "d"}),
+    "one of mixed kinds": ({"year": [1990, 2000, "x", None]}, {"a", "b", "c", "d", "f"}),
     "one of numbers": ({"rate": (0.5, 7)}, {"a"}),
     "an element": ({"tags": "y"}, {"a", "b"}),
     "whole number": ({"year": 1990}, {"a"}),
@@ -57,11 +60,23 @@ MATCHING: dict[str, tuple[dict[str, Any], set[str]]] = {
     "odd key": ({"sch\u00f6n/er [x]": "w"}, {"d"}),
     "key with a dot, quoted": ({'"dotted.key"': "u"}, {"d"}),
     "mixed list": ({"mixed": "one"}, {"d"}),
-    "page": ({"page": {"gte": 3}}, {"c", "d", "e"}),
+    "page": ({"page": {"gte": 3}}, {"c", "d", "e", "f"}),
     "page, exact": ({"page": 2}, {"b"}),
     "document": ({"doc_id": "c"}, {"c"}),
     "source": ({"source": "c.txt"}, {"c"}),
     "title": ({"title": "Title of c"}, {"c"}),
+    "a date": ({"date": datetime.date(2025, 1, 1)}, {"e"}),
+    "a number of NumPy's": ({"year": np.int64(1990), "rate": np.float32(0.5)}, {"a"}),
+    "from a number of NumPy's": ({"year": {"gte": np.int64(1999)}}, {"b"}),
+    "beyond integers": ({"big": 1 << 70}, set()),
+    "their start": ({"start": 99}, {"f"}),
+    "our start": ({"start": 0}, ALL - {"f"}),
+    "their start, bounds": ({"start": {"gte": 1}}, {"f"}),
+    "their end": ({"end": "late"}, {"f"}),
+    "their section": ({"section": ["Intro", "Outro"]}, {"f"}),
+    "our section": ({"section": 0}, ALL - {"f"}),
+    "their doc_id": ({"doc_id": "parent"}, {"f"}),
+    "our doc_id": ({"doc_id": ["f", "a"]}, {"a", "f"}),
 }
 
 
@@ -127,6 +142,8 @@ def test_documents_are_chosen_by_what_they_are_as_a_whole(
         ({"date": {"gte": "yesterday"}}, "must hold dates in ISO 8601"),
         ({"": 1}, "filter key '' must be the name"),
         ({3: 1}, "filter key 3 must be the name"),
+        ({'a"b': 1}, "no key with a double quote"),
+        ({'"a.b': 1}, "no key with a double quote"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(wanted: Any, message: str) -> None:
