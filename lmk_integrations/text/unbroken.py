@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# ASCII only: Chinese, Japanese and Thai are written without spaces.
-_RUN = re.compile("[!-~]{1000,}")
+# ASCII only: Chinese, Japanese and Thai are written without spaces. Tried where a run begins, or
+# runs of nearly that length would take quadratic time.
+_RUN = re.compile("(?<![!-~])[!-~]{1000,}")
 
 NOTE = "unbroken_chars"
 """The name of the count among a document's notes."""

@@ -88,7 +88,9 @@ def test_the_failed_can_be_tried_again(tmp_path: Path) -> None:
     (docs / "good.txt").write_text("The mill stood by the river.")
     (docs / "large.txt").write_text("word " * 1000)
     make.encrypted_pdf(docs / "a\x1b[31m\nb.pdf", "Hidden words.", user="secret")
-    first = lmk("ingest", "docs", "-c", "c", "--json", "--max-bytes", "4K", cwd=tmp_path)
+    first = lmk(
+        "ingest", "docs", "-c", "c", "--json", "--max-bytes", "4K", cwd=tmp_path, timeout=900
+    )
     assert first.returncode == 3, first.stderr
     found = result(first)
     assert (found["new"], [item["reason"] for item in found["skipped"]]) == (1, ["too_large"])
@@ -97,6 +99,7 @@ def test_the_failed_can_be_tried_again(tmp_path: Path) -> None:
     wrong = lmk(
         *("ingest", "-c", "c", "--retry-failed", "report.json", "--pdf-password", "not it"),
         cwd=tmp_path,
+        timeout=900,
     )
     assert wrong.returncode == 3, wrong.stderr
     assert "failed: docs/a [31m b.pdf: encrypted: the password given does not open" in wrong.stdout
@@ -104,7 +107,7 @@ def test_the_failed_can_be_tried_again(tmp_path: Path) -> None:
     assert "not it" not in wrong.stdout + wrong.stderr
     again = lmk(
         *("ingest", "-c", "c", "--retry-failed", "report.json", "--pdf-password", "secret"),
-        "--json", cwd=tmp_path,
+        "--json", cwd=tmp_path, timeout=900,
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
     found = result(again)
@@ -114,6 +117,6 @@ def test_the_failed_can_be_tried_again(tmp_path: Path) -> None:
 
 def test_a_name_cannot_drive_the_terminal_that_complains(tmp_path: Path) -> None:
     """Nor with the C1 controls, nor by turning the direction of writing."""
-    done = lmk("ingest", "no\x1b[31m such", "-c", "c", cwd=tmp_path)
+    done = lmk("ingest", "no\x1b[31m such", "-c", "c", cwd=tmp_path, timeout=900)
     assert (done.returncode, done.stderr) == (2, "lmk: no [31m such: no such file or folder\n")
     assert safe("a\x1b]0;t\x07 \x9b2J\u202eb\nc") == "a ]0;t 2J b c"

@@ -42,14 +42,15 @@ def ids_of(number: int, kind: str) -> list[int]:
     return list(range(batch * BATCH, (batch + 1) * BATCH))
 
 
-def change(client: EdgeClient, number: int, copies: Path) -> None:
+def change(client: EdgeClient, number: int, copies: Path, state: State) -> None:
     """Do it."""
     kind = kind_of(number)
     ids = ids_of(number, kind)
     if kind in ("insert", "replace"):
         client.upsert("c", [point(id_, number) for id_ in ids])
     elif kind == "set payload":
-        client.set_payload("c", {"marked": number}, ids)
+        if there := [id_ for id_ in ids if id_ in state]:  # others would be an error
+            client.set_payload("c", {"marked": number}, there)
     elif kind == "delete":
         client.delete("c", ids)
     elif kind == "flush":
@@ -99,7 +100,7 @@ def create(client: EdgeClient) -> None:
     client.create_payload_index("c", "made", m.PayloadSchemaType.INTEGER)
 
 
-def write(store: Path, first: int, acknowledge: int) -> None:
+def write(store: Path, first: int, state: State, acknowledge: int) -> None:
     """Change after change, each acknowledged when it is done."""
     client = EdgeClient(store)
     if not client.collection_exists("c"):
@@ -107,8 +108,9 @@ def write(store: Path, first: int, acknowledge: int) -> None:
     os.write(acknowledge, b"ready\n")
     number = first
     while True:
-        change(client, number, store.parent / "copies")
+        change(client, number, store.parent / "copies", state)
         os.write(acknowledge, f"{number}\n".encode())
+        state = after(state, number)
         number += 1
 
 
@@ -153,14 +155,16 @@ def forked(work: Any) -> int:
 def one_round(store: Path, state: State, number: int, rng: random.Random) -> tuple[State, int, str]:
     """The state afterwards, the next number, and what was in flight at the end."""
     read, written = os.pipe()
-    writer = forked(lambda: write(store, number, written))
+    writer = forked(lambda: write(store, number, state, written))
     os.close(written)
     with os.fdopen(read) as acknowledged:
         assert acknowledged.readline() == "ready\n"
-        time.sleep(rng.uniform(0.0, 0.6))
+        # Its progress and not the clock decides, so that a busy machine tests as much.
+        lines = [acknowledged.readline() for _ in range(rng.randrange(25))]
+        time.sleep(rng.expovariate(1 / 0.005))
         os.kill(writer, signal.SIGKILL)
         os.waitpid(writer, 0)
-        for line in acknowledged:
+        for line in (*lines, *acknowledged):
             assert int(line) == number
             state = after(state, number)
             number += 1

@@ -95,7 +95,7 @@ def test_searches_wait_and_say_so(
 
     def slowly(directory: Path) -> bool:
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         return really(directory)
 
     monkeypatch.setattr(collection, "optimize_in_child", slowly)
@@ -110,7 +110,7 @@ def test_searches_wait_and_say_so(
         with caplog.at_level(logging.WARNING):
             optimizing = threading.Thread(target=client.optimize_apart, args=("c",))
             optimizing.start()
-            assert begun.wait(60)
+            assert begun.wait(600)
             searching = threading.Thread(target=search)
             searching.start()
             assert client.count("d").count == 0  # another collection is free
@@ -118,8 +118,8 @@ def test_searches_wait_and_say_so(
             assert searching.is_alive()
             assert answers == []
             go_on.set()
-            searching.join(60)
-            optimizing.join(60)
+            searching.join(600)
+            optimizing.join(600)
         assert len(answers[0]) == 3
     assert "collection 'c' is being optimized; this call waits for it" in caplog.text
 
@@ -148,7 +148,7 @@ import sys
 sys.path[:0] = [{tests!r}]
 from pathlib import Path
 from lmk_integrations.qdrant.edge import EdgeClient, optimize
-optimize._CHILD = optimize._CHILD.replace("shard.optimize()", "import time; time.sleep(60)")
+optimize._CHILD = optimize._CHILD.replace("shard.optimize()", "import time; time.sleep(600)")
 import test_edge_upkeep
 client = EdgeClient(sys.argv[1])
 test_edge_upkeep.make(client)
@@ -162,17 +162,17 @@ def test_a_killed_process_takes_its_child_along(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / "s")], stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     child = None
     while child is None and time.monotonic() < deadline:
         child = _child_of(process.pid)
         time.sleep(0.05)
     assert child is not None, process.communicate()
     process.send_signal(signal.SIGKILL)
-    process.wait(10)
+    process.wait(300)
     while _runs(child) and time.monotonic() < deadline:
         time.sleep(0.05)
-    with EdgeClient(tmp_path / "s", lock_wait_s=10) as client:
+    with EdgeClient(tmp_path / "s", lock_wait_s=300) as client:
         assert client.count("c").count == 3000
 
 
@@ -236,7 +236,7 @@ def test_a_backup_taken_while_writing_is_whole(tmp_path: Path) -> None:
                 counts.append((before, written[-1] + 100))
         finally:
             stop.set()
-            writing.join(60)
+            writing.join(600)
     for number, (least, most) in enumerate(counts):
         with EdgeClient(tmp_path / f"backup-{number}") as copy:
             count = copy.count("c").count
@@ -307,13 +307,13 @@ def test_an_ending_waits_for_who_writes(ending: str, tmp_path: Path) -> None:
 
     threads = [threading.Thread(target=write, daemon=True)]
     threads[0].start()
-    assert inside.wait(30)
+    assert inside.wait(300)
     threads.append(threading.Thread(target=end, daemon=True))
     threads[1].start()
     time.sleep(0.2)  # it waits for the collection now
     go_on.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
     client.close()
 

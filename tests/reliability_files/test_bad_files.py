@@ -48,7 +48,7 @@ def reports(place: Path) -> dict[str, Any]:
         [sys.executable, str(driver), *map(str, folders)],
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3600,
         preexec_fn=without_the_rights_of_root,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
