@@ -31,11 +31,13 @@ class OwnEncoder(TimedEncoder):
     """LMKEncoder.encode_landmarks: the vector of each text and those of its landmarks."""
 
     def __init__(self, backend: str, dtype: str) -> None:
-        self._options = {"backend": backend, "dtype": dtype}
+        self._backend, self._dtype = backend, dtype
 
     def load(self, model: str | None, device: str) -> dict[str, Any]:
         """Open the model."""
-        self._encoder = LMKEncoder(model, device=device, **self._options).load()
+        self._encoder = LMKEncoder(
+            model, device=device, backend=self._backend, dtype=self._dtype
+        ).load()
         return {"dtype": self._encoder.dtype, "device": self._encoder.device}
 
     def encode(self, texts: list[str]) -> Sequence[Sequence[float]]:

@@ -18,7 +18,12 @@ def open_worker(name: str) -> Any:
     kind, _, variant = name.partition(":")
     if kind == "sentence-transformers":
         return SentenceTransformers(variant)
-    return {"langchain": LangChain, "llama-index": LlamaIndex, "fastembed": FastEmbed}[kind]()
+    others: dict[str, Any] = {
+        "langchain": LangChain,
+        "llama-index": LlamaIndex,
+        "fastembed": FastEmbed,
+    }
+    return others[kind]()
 
 
 class TimedEncoder(ABC):
@@ -59,7 +64,8 @@ class LangChain(TimedEncoder):
 
     def encode(self, texts: list[str]) -> Sequence[Sequence[float]]:
         """As a vector store does."""
-        return self._embeddings.embed_documents(texts)
+        found: list[list[float]] = self._embeddings.embed_documents(texts)
+        return found
 
 
 class LlamaIndex(TimedEncoder):
@@ -75,7 +81,8 @@ class LlamaIndex(TimedEncoder):
 
     def encode(self, texts: list[str]) -> Sequence[Sequence[float]]:
         """As an index does."""
-        return self._embedding.get_text_embedding_batch(texts)
+        found: list[list[float]] = self._embedding.get_text_embedding_batch(texts)
+        return found
 
 
 class SentenceTransformers(TimedEncoder):
@@ -101,7 +108,8 @@ class SentenceTransformers(TimedEncoder):
 
     def encode(self, texts: list[str]) -> Sequence[Sequence[float]]:
         """Its one method."""
-        return self._model.encode(texts, show_progress_bar=False).tolist()  # type: ignore[no-any-return]
+        found: list[list[float]] = self._model.encode(texts, show_progress_bar=False).tolist()
+        return found
 
     def export(self, folder: str) -> None:
         """Write the model with its ONNX graph, as FastEmbed reads it."""

@@ -106,5 +106,5 @@ def cut_tokens(model: Any, texts: list[str]) -> float:
             "input_ids"
         ]
     ]
-    limit = model.max_seq_length
+    limit = int(model.max_seq_length)
     return sum(max(0, length - limit) for length in lengths) / max(1, sum(lengths))

@@ -6,9 +6,11 @@ import importlib.util
 import logging
 import os
 import subprocess
+import tempfile
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from lmk_integrations.bench.workers import Worker, WorkerError
@@ -168,6 +170,11 @@ def environment(peer: Peer, homes: Path) -> Path:
     wanted = "\n".join(peer.requirements)
     if ready.is_file() and ready.read_text(encoding="utf-8") == wanted:
         return python
+    if home.exists() and any(home.iterdir()) and not (home / "pyvenv.cfg").is_file():
+        raise WorkerError(
+            f"{peer.name} cannot be installed: {home} is no environment, and is left as it is; "
+            "name another folder for environments of peers"
+        )
     logger.info("installing %s into %s", ", ".join(peer.requirements), home)
     try:
         venv.create(home, with_pip=True, clear=True)
@@ -179,13 +186,25 @@ def environment(peer: Peer, homes: Path) -> Path:
 
 
 def _install(python: Path, requirements: Sequence[str]) -> None:
-    subprocess.run(
-        [str(python), "-m", "pip", "install", "--quiet", *requirements],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_TIMEOUT_S,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        same = Path(folder) / "constraints.txt"
+        same.write_text("".join(f"{line}\n" for line in shared_versions()), encoding="utf-8")
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "-q", "-c", str(same), *requirements],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+        )
+
+
+def shared_versions() -> list[str]:
+    """What peers shall have in the version that is here, as pip's constraints: whoever multiplies
+    matrices with PyTorch shall do it with the same one."""
+    try:
+        return [f"torch=={metadata.version('torch').partition('+')[0]}"]
+    except metadata.PackageNotFoundError:
+        return []
 
 
 def _reason(error: Exception) -> str:

@@ -241,15 +241,16 @@ class _Run:
         name: str,
         queries: Sequence[MadeQuery],
         found: list[bool],
-        **options: str,
+        mode: str | None = None,
     ) -> Contender:
         """A contender that searches one query a round and notes whether its section was found."""
 
         def search(number: int) -> float:
             query = queries[number]
-            if options:
-                options["query"] = query.text
-            answer = worker.call("search", vector=query.vector.tolist(), limit=LIMIT, **options)
+            asked: dict[str, Any] = {"vector": query.vector.tolist(), "limit": LIMIT}
+            if mode is not None:
+                asked |= {"mode": mode, "query": query.text}
+            answer = worker.call("search", **asked)
             hits = answer["hits"]
             if name == "document":
                 found.append(query.doc_id in [doc_id for doc_id, _ in hits])

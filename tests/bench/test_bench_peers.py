@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import lmk_integrations.bench
 from lmk_integrations.bench.peers import (
@@ -14,6 +16,7 @@ from lmk_integrations.bench.peers import (
     PIPELINES,
     Peer,
     environment,
+    shared_versions,
     start,
 )
 from lmk_integrations.bench.workers import WorkerError
@@ -67,5 +70,20 @@ def test_an_environment_is_kept(tmp_path):
     (home / "installed.txt").write_text("thing>=1")
     python = environment(made_up("nobody", "thing>=1"), tmp_path)
     assert python.is_relative_to(home)
-    with pytest.raises(WorkerError, match="cannot be installed"):
-        environment(made_up("nobody", str(tmp_path / "no-such-package")), tmp_path)
+
+
+def test_only_environments_are_replaced(tmp_path):
+    """A folder that something else made keeps what is in it."""
+    home = tmp_path / "nobody"
+    home.mkdir()
+    (home / "thesis.txt").write_text("years of work")
+    with pytest.raises(WorkerError, match=f"cannot be installed: {home} is no environment"):
+        environment(made_up("nobody", "thing>=1"), tmp_path)
+    assert (home / "thesis.txt").read_text() == "years of work"
+
+
+def test_peers_have_the_torch_that_is_here():
+    """Without the part that names its build, which another index may not have."""
+    (constraint,) = shared_versions()
+    assert re.fullmatch(r"torch==[\d.]+", constraint)
+    assert constraint.removeprefix("torch==") == torch.__version__.partition("+")[0]
