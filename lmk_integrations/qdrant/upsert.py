@@ -13,6 +13,7 @@ from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
 from lmk_integrations.qdrant.client import StoreClient
 from lmk_integrations.qdrant.edge import EdgeClient
 
+_ROW_DIGITS = 7
 _TIMEOUT_S = 60  # of a gRPC client that was opened without one, as qdrant_client has it
 _LENGTH_DELIMITED = 2  # protobuf's wire type of strings, messages and packed numbers
 _NUMBERS = grpc.DenseVector.DESCRIPTOR.fields_by_name["data"].number
@@ -49,10 +50,18 @@ def upsert(
 def _with_lists(point: models.PointStruct) -> models.PointStruct:
     named: Any = point.vector
     vectors = {
-        name: vector.tolist() if isinstance(vector, np.ndarray) else vector
+        name: _numbers(vector) if isinstance(vector, np.ndarray) else vector
         for name, vector in named.items()
     }
     return models.PointStruct.model_construct(id=point.id, vector=vectors, payload=point.payload)
+
+
+def _numbers(vector: NDArray[np.float32]) -> Any:
+    if vector.ndim == 1:
+        return vector.tolist()
+    # Rows are stored in float16. As JSON all digits of a number take 21 bytes, these take 11: the
+    # largest section there can be stays under 16 MB.
+    return np.round(vector.astype(np.float64), _ROW_DIGITS).tolist()
 
 
 def _upsert_grpc(
