@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from index_data import LIBRARY, QUERIES
 from qdrant_client import models as m
-from rest_stub import rest_server
+from qdrant_server import Fault, serve
 from store_backends import BACKENDS, open_backend
 
 from lmk_integrations import Document, LandmarkIndex, LMKEncoder, connect
@@ -202,12 +202,12 @@ def test_an_alias_is_copied_as_what_it_stands_for(edge: Any, store: Any) -> None
 
 def test_to_a_server_and_back(edge: Any, tmp_path: Path, encoder: LMKEncoder) -> None:
     """REST there and back changes nothing; an overloaded server is waited for."""
-    with rest_server() as traffic, connect(tmp_path / "back") as back:
-        server = connect(traffic.url)
-        progress = iter([2, 0])
+    with serve("rest") as serving, connect(tmp_path / "back") as back:
+        server = serving.client()
+        faults = iter([Fault("answer", times=2)])
 
         def stumble(_: CopyReport) -> None:
-            traffic.broken = next(progress, 0)
+            serving.faults.plan += [fault for fault in [next(faults, None)] if fault]
 
         assert copy(edge, server, on_progress=stumble).verified
         assert copy(server, back).verified
@@ -232,11 +232,11 @@ def test_requests_stay_small(edge: Any, monkeypatch: pytest.MonkeyPatch) -> None
     """No body is larger than the limit, unless it is one point's."""
     heaviest = max(map(move_pages.json_bytes, everything(edge, "library").values()))
     monkeypatch.setattr(move_pages.groups, "__defaults__", (2 * heaviest,))
-    with rest_server() as traffic:
-        server = connect(traffic.url)
+    with serve("rest") as serving:
+        server = serving.client()
         assert copy(edge, server).verified
         server.close()
-        assert heaviest / 2 < max(traffic.bodies) <= 2 * heaviest
+        assert heaviest / 2 < max(size for _, size in serving.faults.requests) <= 2 * heaviest
 
 
 def test_the_default_limit_is_below_16_mb() -> None:

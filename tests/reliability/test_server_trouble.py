@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from qdrant_server import Fault, Server, serve
 from word_encoder import WordEncoder, assert_same, corpus, dump, prose
 
-from lmk_integrations import Document, LandmarkIndex, StoreError
+from lmk_integrations import Document, LandmarkIndex, StoreError, connect
+from lmk_integrations.core.sections import max_section_rows
 from lmk_integrations.errors import StoreUnreachableError
 
 SHAPE = {"small": 20, "long": 1, "sections": 70}
@@ -153,6 +155,24 @@ def test_too_large_is_halved(
     with pytest.raises(StoreError, match=r"refused point .* of 'huge'.*section_tokens") as raised:
         index.ingest([Document(prose(5, 30), id="huge")])
     assert not isinstance(raised.value, StoreUnreachableError)
+
+
+def test_bodies_stay_under_16_mb() -> None:
+    """The largest section that a point can hold goes over REST, and nothing of it is lost."""
+    rows = max_section_rows(384)
+    with serve("rest") as server:
+        client = server.client(timeout_s=60)
+        index = LandmarkIndex(client, "c", WordEncoder(384), section_tokens=4 * rows)
+        index.ingest([Document(prose(1, 4 * rows), id="a")])
+        sizes = [size for op, size in server.faults.requests if op == "upsert"]
+        assert 8_000_000 < max(sizes) < 16_000_000
+        stored = dump(server.store)
+    whole = LandmarkIndex(connect(":memory:"), "c", WordEncoder(384), section_tokens=4 * rows)
+    whole.ingest([Document(prose(1, 4 * rows), id="a")])
+    for point_id, (_, vectors) in dump(whole.client).items():
+        for name in {"lmk", "landmarks"} & vectors.keys():
+            np.testing.assert_allclose(stored[point_id][1][name], vectors[name], atol=1e-7)
+            assert name == "lmk" or len(vectors[name]) == rows
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
