@@ -48,8 +48,10 @@ class Passage:
 
 
 def fenced(passages: Sequence[Passage]) -> str:
-    """The passages for a prompt, between marks that no passage can hold: they digest them all."""
-    digest = hashlib.sha256("\0".join(passage.text for passage in passages).encode())
+    """The passages for a prompt, between marks that no passage, title or file name can hold: they
+    digest them all."""
+    shown = json.dumps([(passage.text, passage.place) for passage in passages])
+    digest = hashlib.sha256(shown.encode())
     mark = digest.hexdigest()[:12]
     return "\n\n".join(
         f"<<<passage [{number}] {mark} from {json.dumps(passage.place)}>>>\n{passage.text}\n"
@@ -105,7 +107,7 @@ def arguments(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("questions", nargs="*", help="without any, they are read line by line")
     parser.add_argument("--store", default=".lmk", help="a directory, or http://host:6333")
-    parser.add_argument("--collection", default="quickstart")
+    parser.add_argument("--collection", default="library")
     parser.add_argument("-k", type=int, default=4, help="passages for an answer (default: 4)")
     parser.add_argument("--chat", action="store_true", help="questions follow up on each other")
     parser.add_argument(

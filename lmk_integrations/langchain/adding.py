@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -19,6 +20,8 @@ from lmk_integrations.ingest.metadata import json_metadata
 from lmk_integrations.ingest.report import IngestReport
 from lmk_integrations.qdrant import LandmarkIndex
 from lmk_integrations.records import Document
+
+logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
@@ -90,7 +93,8 @@ def add(
     """Store texts, one document each, and return the id of each, in order.
 
     A text of a known id takes the stored one's place; where nothing has changed, nothing is
-    encoded. Raises DocumentError naming the texts that cannot be stored, once all others are;
+    encoded. A blank text, as empty pages are, has nothing to be found by: what is stored under its
+    id is deleted. Raises DocumentError naming the texts that cannot be stored, once all others are;
     EncodingCancelled when ``cancelled()`` turned True, which keeps what is stored until then.
     """
     names: list[str] = []
@@ -100,7 +104,10 @@ def add(
         named = {text.name: text for text in batch}  # of two with one id the later counts
         positions = {text.name: len(names) + i for i, text in enumerate(batch)}
         report = _ingest(index, named, cancelled)
-        for failure in (*report.failed, *report.skipped):
+        if report.skipped:
+            logger.warning("%d blank texts are not stored", len(report.skipped))
+            index.delete([failure.name for failure in report.skipped])
+        for failure in report.failed:
             place = f"text {positions.get(failure.name, '?')} (id {failure.name!r})"
             failures.append((failure.reason, f"{place}: {failure.message}"))
         names += [text.name for text in batch]

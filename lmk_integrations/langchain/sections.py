@@ -8,9 +8,11 @@ from typing import Any
 from langchain_core.documents import Document
 from qdrant_client import models
 
+from lmk_integrations.encoder.settings import check_range
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.langchain.diversity import diverse
 from lmk_integrations.qdrant import LandmarkIndex, SearchHit
+from lmk_integrations.qdrant.index import MAX_LIMIT
 from lmk_integrations.qdrant.queries import MODES, Mode
 
 Filter = models.Filter | Mapping[str, Any]
@@ -62,6 +64,7 @@ class SectionSearch:
         lambda_mult: float,
     ) -> list[SearchHit]:
         """``k`` of the best ``fetch_k`` sections, see `diverse`."""
+        check_range("k", k, 1, MAX_LIMIT)
         if not self._index.exists:
             return []
         vector = query_vector(self._index, query)
@@ -79,6 +82,7 @@ class SectionSearch:
         lambda_mult: float,
     ) -> list[SearchHit]:
         """``k`` of the best ``fetch_k`` sections, see `diverse`."""
+        check_range("k", k, 1, MAX_LIMIT)
         hits = self.by_vector(vector, max(k, fetch_k), wanted, mode)
         return diverse(self._index, hits, vector, k, lambda_mult)
 

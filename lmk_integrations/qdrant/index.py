@@ -54,7 +54,7 @@ from lmk_integrations.qdrant.schema import (
 )
 from lmk_integrations.qdrant.search import Searcher
 from lmk_integrations.qdrant.store import QdrantSink, only, sections_of
-from lmk_integrations.qdrant.texts import StoredDocument, read_documents
+from lmk_integrations.qdrant.texts import StoredDocument, parts_of, read_documents
 
 logger = logging.getLogger(__name__)
 
@@ -176,9 +176,18 @@ class LandmarkIndex:
         return sum(sink.delete(doomed[i : i + 64]) for i in range(0, len(doomed), 64))
 
     def delete(self, doc_ids: str | Sequence[str]) -> int:
-        """Delete documents and items by id. Returns how many there were."""
+        """Delete documents and items by id, and a document's items by the document's id.
+
+        Returns how many documents and items there were.
+        """
         wanted = [doc_ids] if isinstance(doc_ids, str) else list(doc_ids)
-        return self._sink().delete(wanted) if self.exists else 0
+        if not wanted or not self.exists:
+            return 0
+        sink = self._sink()
+        parts = parts_of(sink, wanted)
+        if parts:
+            sink.delete_where(models.Filter(must=[models.HasIdCondition(has_id=parts)]))
+        return len(parts) + sink.delete(wanted)
 
     def delete_where(self, filter: models.Filter | Mapping[str, Any]) -> None:  # noqa: A002
         """Delete all points that a filter chooses. Raises ConfigError for an empty one."""

@@ -10,7 +10,7 @@ from qdrant_client import models
 
 from lmk_integrations.qdrant.points import given_metadata, uncovered_text
 from lmk_integrations.qdrant.schema import RECORD
-from lmk_integrations.qdrant.store import QdrantSink
+from lmk_integrations.qdrant.store import QdrantSink, only
 
 _AT_ONCE = 64  # documents
 
@@ -38,6 +38,22 @@ def read_documents(sink: QdrantSink, doc_ids: Sequence[str]) -> dict[str, Stored
         batch = wanted[first : first + _AT_ONCE]
         found |= {one.doc_id: one for one in _read(sink, batch)}
     return {doc_id: found[doc_id] for doc_id in wanted if doc_id in found}
+
+
+def parts_of(sink: QdrantSink, doc_ids: Sequence[str]) -> list[Any]:
+    """The ids of the points of items that are parts of documents, as a framework's nodes are."""
+    inside = models.MatchAny(any=list(doc_ids))
+    # This key has an index. Metadata may be called so, too: the record decides.
+    wanted = models.Filter(
+        must=[models.FieldCondition(key="doc_id", match=inside)],
+        must_not=[only("head"), only("section")],
+    )
+    documents = set(doc_ids)
+    return [
+        record.id
+        for record in sink.records(wanted, [f"{RECORD}.of"])
+        if ((record.payload or {}).get(RECORD) or {}).get("of") in documents
+    ]
 
 
 def _read(sink: QdrantSink, doc_ids: Sequence[str]) -> Iterator[StoredDocument]:

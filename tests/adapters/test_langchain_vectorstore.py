@@ -135,8 +135,8 @@ def test_wrong_kinds_are_refused(store):
 
 
 def test_a_bad_text_is_named_after_the_others_are_stored(store):
-    """Empty texts and impossible metadata: the error names each, the rest is stored."""
-    texts = ["east", " \n", "north", "west"]
+    """What is no text and impossible metadata: the error names each, the rest is stored."""
+    texts = ["east", 5, "north", "west"]
     metadatas = [{}, {}, {"when": object()}, {}]
     with pytest.raises(DocumentError) as raised:
         store.add_texts(texts, metadatas, ids=["a", "b", "c", "d"])
@@ -171,6 +171,14 @@ async def test_unknown_keywords_are_refused(filled, method, arguments):
 
 
 # -- deleting --------------------------------------------------------------------------------
+
+
+def test_a_blank_text_is_stored_as_nothing(store, caplog):
+    """Empty pages do not stop the others; what their id stood for is not found any more."""
+    store.add_texts(["east", "north"], ids=["a", "b"])
+    assert store.add_texts([" \n", "", "west"], ids=["a", "c", "d"]) == ["a", "c", "d"]
+    assert names(store.get_by_ids(["a", "b", "c", "d"])) == ["north", "west"]
+    assert "2 blank texts are not stored" in caplog.text
 
 
 def test_delete_by_ids_only(filled):
@@ -254,6 +262,11 @@ def test_mmr_is_near_and_diverse(filled):
     assert len(filled.max_marginal_relevance_search("east", k=5, fetch_k=1)) == 5
     with pytest.raises(ConfigError, match="lambda_mult"):
         filled.max_marginal_relevance_search("east", lambda_mult=2)
+    for k in (0, 2.5, "3"):
+        with pytest.raises(ConfigError, match="k="):
+            filled.max_marginal_relevance_search("east", k=k)
+        with pytest.raises(ConfigError, match="k="):
+            filled.max_marginal_relevance_search_by_vector([1.0, 0.0], k=k)
 
 
 def test_as_retriever(filled):

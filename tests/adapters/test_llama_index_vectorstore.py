@@ -418,3 +418,19 @@ def test_a_node_that_cannot_be_stored_stores_none(store):
     with pytest.raises(DocumentError, match="metadata"):
         store.add([node("fine", "fine"), node("x", "bad", thing=object())])
     assert store.get_nodes(["fine", "bad"]) == []
+
+
+@pytest.mark.parametrize("place", ["memory", "edge"])
+def test_a_document_is_deleted_by_the_id_that_searches_tell(place, tmp_path):
+    """The nodes of a document go with its id from every side, and no others do."""
+    store = LMKVectorStore(":memory:" if place == "memory" else tmp_path / "store", "docs")
+    nodes = [TextNode(id_=f"n{i}", text=f"node {i}", embedding=[1.0, float(i)]) for i in range(3)]
+    for node in nodes[:2]:
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="whole")
+    nodes[2].metadata = {"doc_id": "whole"}
+    store.add(nodes)
+    hits = store.index.search(vector=[1.0, 0.0], mode="dense", limit=2)
+    assert {hit.doc_id for hit in hits} == {"whole"}
+    assert store.index.delete("whole") == 2
+    assert [node.node_id for node in store.get_nodes()] == ["n2"]
+    assert store.index.delete(["whole", "nothing"]) == 0
