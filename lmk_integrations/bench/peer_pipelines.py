@@ -14,7 +14,8 @@ warnings.filterwarnings("ignore", message=".*[Ll]ocal mode is not recommended.*"
 
 def open_worker(name: str) -> Any:
     """The pipeline of a name."""
-    return {"langchain": LangChain, "llama-index": LlamaIndex}[name]()
+    kind, _, variant = name.partition(":")
+    return LangChain() if kind == "langchain" else LlamaIndex(whole=variant == "whole")
 
 
 class LangChain:
@@ -56,7 +57,14 @@ class LangChain:
 
 class LlamaIndex:
     """SimpleDirectoryReader, and an IngestionPipeline of SentenceSplitter, HuggingFaceEmbedding
-    and QdrantVectorStore on a path, all with their defaults but the splitter's tokenizer."""
+    and QdrantVectorStore on a path, all with their defaults but the splitter's tokenizer.
+
+    whole: chunks are of as many tokens as the model reads, instead of 1,024, and overlap by the
+        same share.
+    """
+
+    def __init__(self, *, whole: bool) -> None:
+        self._whole = whole
 
     def load(self, model: str, device: str | None) -> None:
         """Open the model."""
@@ -77,7 +85,7 @@ class LlamaIndex:
         started = time.perf_counter()
         client = QdrantClient(path=folder)
         # The model's own: the default one counts by OpenAI's tokens, and may ask the network.
-        splitter = SentenceSplitter(tokenizer=self._tokens)
+        splitter = SentenceSplitter(tokenizer=self._tokens, **self._sizes())
         pipeline = IngestionPipeline(
             transformations=[splitter, self._embedding],
             vector_store=QdrantVectorStore(client=client, collection_name=_COLLECTION),
@@ -90,6 +98,13 @@ class LlamaIndex:
         shown = [node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
         cut = cut_tokens(self._embedding._model, shown)
         return {"seconds": seconds, "points": points, "cut": cut}
+
+    def _sizes(self) -> dict[str, int]:
+        if not self._whole:
+            return {}
+        special = self._tokenizer.num_special_tokens_to_add()
+        size = int(self._embedding.max_length) - int(special)
+        return {"chunk_size": size, "chunk_overlap": size * 200 // 1024}
 
     def _tokens(self, text: str) -> list[int]:
         found: list[int] = self._tokenizer.encode(

@@ -108,28 +108,29 @@ ENCODERS: dict[str, Peer] = {
 }
 """Encoders by the names that `lmk bench encode --peers` takes."""
 
+_LANGCHAIN_MODULES = (
+    *("langchain_community", "langchain_huggingface", "langchain_qdrant"),
+    "langchain_text_splitters",
+)
+_LLAMA_INDEX_MODULES = (
+    *("llama_index.embeddings.huggingface", "llama_index.vector_stores.qdrant"),
+    "llama_index.readers.file",
+)
+
+
+def _pipeline(name: str, key: str, modules: tuple[str, ...]) -> Peer:
+    return Peer(name, "peer_pipelines.py", key, "frameworks", modules, _FRAMEWORKS)
+
+
 PIPELINES: dict[str, Peer] = {
-    "langchain": Peer(
-        name="LangChain TextLoader, splitter 1000/200, QdrantVectorStore",
-        file="peer_pipelines.py",
-        key="langchain",
-        home="frameworks",
-        modules=(
-            *("langchain_community", "langchain_huggingface", "langchain_qdrant"),
-            "langchain_text_splitters",
-        ),
-        requirements=_FRAMEWORKS,
+    "langchain": _pipeline(
+        "LangChain TextLoader, splitter 1000/200, QdrantVectorStore",
+        "langchain",
+        _LANGCHAIN_MODULES,
     ),
-    "llama-index": Peer(
-        name="LlamaIndex IngestionPipeline",
-        file="peer_pipelines.py",
-        key="llama-index",
-        home="frameworks",
-        modules=(
-            *("llama_index.embeddings.huggingface", "llama_index.vector_stores.qdrant"),
-            "llama_index.readers.file",
-        ),
-        requirements=_FRAMEWORKS,
+    "llama-index": _pipeline("LlamaIndex IngestionPipeline", "llama-index", _LLAMA_INDEX_MODULES),
+    "llama-index-whole": _pipeline(
+        "LlamaIndex, chunks that are read whole", "llama-index:whole", _LLAMA_INDEX_MODULES
     ),
 }
 """Pipelines by the names that `lmk bench ingest --peers` takes."""

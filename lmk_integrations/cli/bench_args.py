@@ -101,7 +101,10 @@ def _ingest(kinds: Subparsers, epilog: str) -> None:
         "is measured (default: own)",
     )
     parser.add_argument(
-        "--peers", metavar="A,B", help="langchain, llama-index, or 'none' (default: all)"
+        "--peers",
+        metavar="A,B,...",
+        help="langchain, llama-index, llama-index-whole (its chunks are no longer than its model "
+        "reads), or 'none' (default: all)",
     )
     parser.add_argument("--base", metavar="M", help="the peers' model (default: all-MiniLM-L6-v2)")
     _model(parser)
