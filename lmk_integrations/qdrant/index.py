@@ -31,6 +31,7 @@ from lmk_integrations.qdrant.aliases import aliases_of
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.connect import connect
+from lmk_integrations.qdrant.edge import EdgeClient
 from lmk_integrations.qdrant.filters import as_filter
 from lmk_integrations.qdrant.hits import SearchHit
 from lmk_integrations.qdrant.items import Item
@@ -152,7 +153,10 @@ class LandmarkIndex:
         Raises StoreError; everything stored until then is kept.
         """
         encoder = self._needs_encoder("ingest")
-        reading = Sources(sources, options=options or ReadOptions())
+        options = options or ReadOptions()
+        if prune and options.only is not None:
+            raise ConfigError("prune looks for what is gone, so it cannot go with only=")
+        reading = Sources(sources, options)
         sink = self._ensure(encoder, dry_run=dry_run)
         pipeline = PipelineOptions(
             section_tokens=self.section_tokens,
@@ -165,6 +169,8 @@ class LandmarkIndex:
         report = run_pipeline(reading.documents(), encoder, sink, pipeline)
         if prune and not report.interrupted and not dry_run:
             report.pruned = self._prune(reading, sink)
+        if isinstance(self.client, EdgeClient) and not report.interrupted and not dry_run:
+            self.client.optimize_apart(self.collection, only_if_worth_it=True)
         return report
 
     def _prune(self, reading: Sources, sink: Sink) -> int:
