@@ -207,7 +207,8 @@ def _seen(rows: Rows, window: int | None) -> torch.Tensor:
     seen = rows.group[rows.index][:, None] == rows.group[None, :]
     if window is None:
         return seen
-    steps = torch.arange(len(rows.group), device=rows.group.device)
+    # The length from the shape: traced, len() would be fixed for good.
+    steps = torch.arange(rows.group.shape[0], device=rows.group.device)
     return seen & ((rows.index[:, None] - steps[None, :]).abs() <= window)
 
 
