@@ -11,6 +11,7 @@ from lmk_integrations.cli.adapt_args import add_adapt
 from lmk_integrations.cli.bench_args import add_bench
 from lmk_integrations.cli.copy_args import add_copy, add_rebuild
 from lmk_integrations.cli.eval_args import add_eval
+from lmk_integrations.cli.model_args import add_model
 from lmk_integrations.cli.reading_args import add_reading
 from lmk_integrations.cli.train_args import add_mine, add_train
 from lmk_integrations.cli.verify_args import add_verify
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     _search(commands)
     _delete(commands)
     _info(commands)
-    add_verify(commands, _EXIT_CODES, _store, _model, _json)
+    add_verify(commands, _EXIT_CODES, _store, add_model, _json)
     add_copy(commands, _EXIT_CODES)
     add_eval(commands, _EXIT_CODES)
     add_adapt(commands, _EXIT_CODES)
@@ -67,7 +68,7 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders")
     _store(parser)
-    _model(parser)
+    add_model(parser)
     parser.add_argument(
         "--retry-failed",
         metavar="REPORT",
@@ -107,7 +108,7 @@ def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("query", help="a question or a few words")
     _store(parser)
-    _model(parser)
+    add_model(parser)
     parser.add_argument(
         "--mode",
         default="hybrid",
@@ -154,15 +155,6 @@ def _store(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
         metavar="LOCATION",
         help="a directory, or http(s)://host:port of a Qdrant server, whose key is taken from "
         f"QDRANT_API_KEY (default: {DEFAULT_LOCATION})",
-    )
-
-
-def _model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model", metavar="M", help="a model directory or hub id (default: the shipped model)"
-    )
-    parser.add_argument(
-        "--device", default="auto", metavar="D", help="cpu, cuda, mps, ... (default: auto)"
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from lmk_integrations.cli.model_args import add_model
+
 
 def add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser], epilog: str) -> None:
     """Register the command. epilog: the exit codes."""
@@ -23,14 +25,9 @@ def add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser], epil
     parser.add_argument(
         "--methods", metavar="A,B,...", help="what to compare, or 'help' (default: all usual ones)"
     )
-    parser.add_argument(
-        "--model", metavar="M", help="of the lmk- methods (default: the shipped model)"
-    )
+    add_model(parser, "of the lmk- methods (default: the shipped model)")
     parser.add_argument(
         "--base", metavar="M", help="of the other methods (default: all-MiniLM-L6-v2)"
-    )
-    parser.add_argument(
-        "--device", default="auto", metavar="D", help="cpu, cuda, mps, ... (default: auto)"
     )
     parser.add_argument(
         "--half",

@@ -48,6 +48,8 @@ def run_eval(arguments: argparse.Namespace) -> int:
                 model=arguments.model,
                 base=arguments.base,
                 device=arguments.device,
+                dtype=arguments.dtype,
+                backend=arguments.backend,
                 half=arguments.half,
                 queries=arguments.queries,
                 granularity=granularity,

@@ -87,7 +87,13 @@ def _encoder(arguments: argparse.Namespace) -> Any:
     from lmk_integrations.encoder import LMKEncoder
 
     granularity = getattr(arguments, "granularity", None)
-    return LMKEncoder(arguments.model, device=arguments.device, granularity=granularity)
+    return LMKEncoder(
+        arguments.model,
+        device=arguments.device,
+        dtype=arguments.dtype,
+        backend=arguments.backend,
+        granularity=granularity,
+    )
 
 
 def _ingest(arguments: argparse.Namespace) -> int:

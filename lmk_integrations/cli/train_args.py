@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from lmk_integrations.cli.model_args import add_model
+
 _DATA = (
     "a JSONL file of {query, positive, negatives, scores}, or a folder in BEIR's layout whose "
     "judgements are in qrels/train.tsv or qrels.tsv"
@@ -107,9 +109,7 @@ def add_mine(commands: argparse._SubParsersAction[argparse.ArgumentParser], epil
         epilog=epilog,
     )
     _data(parser)
-    parser.add_argument(
-        "--model", metavar="M", help="a model directory or hub id (default: the shipped model)"
-    )
+    add_model(parser)
     parser.add_argument("--out", required=True, metavar="FILE", help="the JSONL file to write")
     parser.add_argument(
         "--negatives", type=int, default=7, metavar="N", help="per query, at most (default: 7)"
@@ -126,7 +126,6 @@ def add_mine(commands: argparse._SubParsersAction[argparse.ArgumentParser], epil
         "--skip", type=int, default=0, metavar="N", help="ranks passed over (default: 0)"
     )
     parser.add_argument("--depth", type=int, metavar="N", help="ranks looked at")
-    _device(parser)
     parser.add_argument("--json", action="store_true", help="print results as JSON")
 
 

@@ -83,7 +83,12 @@ def run_mine(arguments: argparse.Namespace) -> int:
         depth=arguments.depth,
     )
     data = _data(arguments)
-    encoder = LMKEncoder(arguments.model, device=arguments.device)
+    encoder = LMKEncoder(
+        arguments.model,
+        device=arguments.device,
+        dtype=arguments.dtype,
+        backend=arguments.backend,
+    )
     with nullcontext() if sys.stderr.isatty() else redirect_stderr(StringIO()):  # its bars
         report = mine(encoder, data, arguments.out, settings)
     if arguments.json:

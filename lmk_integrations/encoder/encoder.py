@@ -37,7 +37,9 @@ class LMKEncoder:
         else a safe default.
     granularity: tokens per landmark (default 32), or "sentence".
     max_tokens: positions of one window; overlap_tokens: context read again at a window's start.
-    device, dtype: "auto" picks the GPU, and bfloat16 where the hardware multiplies it.
+    device, dtype: "auto" picks the GPU, and bfloat16 where the hardware multiplies it. "int8" is
+        for CPUs, needs OpenVINO or ONNX Runtime, and has a fingerprint of its own.
+    backend: "torch", "openvino", "onnx"; "auto" takes OpenVINO where it is installed and faster.
     query_prompt, document_prompt: put before every query, and at the start of every window of a
         document; "" switches a saved prompt off.
     normalize: L2-normalise vectors. truncate_dim: keep the first dimensions.
@@ -228,6 +230,11 @@ class LMKEncoder:
     def device(self) -> str:
         """The device that computation runs on."""
         return self.model.load().device
+
+    @property
+    def backend(self) -> str:
+        """What runs the model: "torch", "openvino" or "onnx"."""
+        return self.model.load().name
 
     @property
     def has_landmarks(self) -> bool:

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from lmk_integrations.core.pooling import Pooling
 from lmk_integrations.core.sections import default_section_tokens, max_section_rows
-from lmk_integrations.encoder.backends.base import Backend
+from lmk_integrations.encoder.backends.base import Backend, Ints
+from lmk_integrations.encoder.backends.calibration_text import CALIBRATION_TEXTS
+from lmk_integrations.encoder.backends.choose import INT8_SCHEME, ModelFacts, open_backend
 from lmk_integrations.encoder.dense import Dense, load_dense
 from lmk_integrations.encoder.identity import (
     ALGORITHM_VERSION,
@@ -25,7 +27,7 @@ from lmk_integrations.encoder.identity import (
 from lmk_integrations.encoder.landmark_files import LandmarkStyle
 from lmk_integrations.encoder.locate import BASE_MODEL, DEFAULT_MODEL, locate_model
 from lmk_integrations.encoder.model_files import read_model_files
-from lmk_integrations.encoder.plan import Layout
+from lmk_integrations.encoder.plan import Layout, Planner
 from lmk_integrations.encoder.positions import position_limit
 from lmk_integrations.encoder.settings import EncoderSettings
 from lmk_integrations.encoder.tokens import Tokenizer
@@ -118,7 +120,7 @@ class OpenModel:
             "max_tokens": self.max_tokens,
             "overlap_tokens": self.settings.overlap_tokens,
             "document_prompt": self.document_prompt,
-            "int8": None,
+            "int8": INT8_SCHEME if self.settings.dtype == "int8" else None,
             "algorithm": ALGORITHM_VERSION,
         }
 
@@ -150,15 +152,31 @@ class OpenModel:
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
-                    from lmk_integrations.encoder.backends.torch import TorchBackend
-
-                    self._loaded = TorchBackend(
-                        self._files.transformer,
-                        pad_id=self.tokenizer.pad_id,
-                        device=self.settings.device,
-                        dtype=self.settings.dtype,
-                    )
+                    self._loaded = open_backend(self.settings, self._facts())
         return self._loaded
+
+    def _facts(self) -> ModelFacts:
+        """What a backend needs to know."""
+        return ModelFacts(
+            transformer=self._files.transformer,
+            weights=lambda: self.space_parts.weights,
+            architecture=lambda: self.space_parts.architecture,
+            pad_id=self.tokenizer.pad_id,
+            single_rows=self.pooling == "lmk",
+            max_length=self.max_tokens,
+            calibration=self._calibration,
+        )
+
+    def _calibration(self) -> list[Ints]:
+        """Token ids of windows as they are at work, of a little text of several kinds."""
+        texts = [*CALIBRATION_TEXTS, " ".join(CALIBRATION_TEXTS)]
+        planner = Planner(self.tokenizer, self.layout(self.document_prompt, None))
+        return [
+            window.input.ids
+            for text in texts
+            for group in planner.plan(text)
+            for window in group.windows
+        ]
 
     @property
     def document_prefix(self) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 from lmk_integrations.core.pooling import POOLINGS, Pooling
 from lmk_integrations.errors import ConfigError
 
-Dtype = Literal["auto", "float32", "bfloat16", "float16"]
-BackendName = Literal["auto", "torch"]
+Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
+BackendName = Literal["auto", "torch", "openvino", "onnx"]
 Granularity = int | Literal["sentence"]
 
 DEFAULT_TOKEN_BUDGET = 4096
@@ -24,6 +24,8 @@ class EncoderSettings:
     max_tokens: positions one window may have, special tokens and landmarks included.
     overlap_tokens: context read again before a window's own chunks; 0 is none.
     dtype: of the computation; "auto" is bfloat16 where the hardware multiplies it, else float32.
+        "int8" rounds weights and activations: other vectors, see `backends.graph_int8`.
+    backend: what runs the model; "auto" chooses by the rule in `backends.choose`.
     token_budget: padded positions per batch; bounds memory, does not change results.
     truncate_dim: keep the first dimensions only (Matryoshka models).
     """

@@ -70,6 +70,8 @@ def evaluate(
     model: str | Path | None = None,
     base: str | Path | None = None,
     device: str = "auto",
+    dtype: str = "auto",
+    backend: str = "auto",
     half: Half = "all",
     queries: int | None = None,
     granularity: int | str | None = None,
@@ -81,7 +83,7 @@ def evaluate(
     """Rank a set's documents for its queries by each method, and measure the rankings.
 
     methods: names as in `methods.EXPLANATION`. model, base: the landmark model and the encoder
-        that it is compared with; None: those of the package.
+        that it is compared with; None: those of the package. device, dtype, backend: of both.
     half, queries: as in `RetrievalSet.select`. granularity: of landmark methods that name none.
     titles: put each document's title before its text. seed: of the bootstrap.
     progress: called with (what is read, documents done, documents).
@@ -95,7 +97,7 @@ def evaluate(
     parsed = [parse_method(name, granularity) for name in methods]
     chosen = dataset.select(half, queries)
     check_ranx()
-    encoders = Encoders(model, base, device)
+    encoders = Encoders(model, base, device=device, dtype=dtype, backend=backend)
     by_source: dict[Source, list[Method]] = {}
     for method in parsed:  # opens every encoder once: a wrong name is told before any work
         by_source.setdefault(encoders.resolve(method.source), []).append(method)

@@ -40,11 +40,14 @@ class Encoders:
         self,
         model: str | Path | None = None,
         base: str | Path | None = None,
+        *,
         device: str = "auto",
+        dtype: str = "auto",
+        backend: str = "auto",
     ) -> None:
         self._model = model
         self._base = BASE_MODEL if base is None else base
-        self._device = device
+        self._device, self._dtype, self._backend = device, dtype, backend
         self._open = lru_cache(maxsize=1)(self._opened)
 
     def of(self, source: Source) -> LMKEncoder:
@@ -74,7 +77,14 @@ class Encoders:
             if pooling == "lmk" and model == self._base:
                 # What the warning tells is what the figures of this source are there to show.
                 warnings.filterwarnings("ignore", message=".* not trained for landmarks")
-            return LMKEncoder(model, pooling=pooling, granularity=granularity, device=self._device)
+            return LMKEncoder(
+                model,
+                pooling=pooling,
+                granularity=granularity,
+                device=self._device,
+                dtype=self._dtype,
+                backend=self._backend,
+            )
 
 
 def iter_vectors(

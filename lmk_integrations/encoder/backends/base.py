@@ -1,4 +1,4 @@
-"""The one interface behind which torch (and later graph engines) stand."""
+"""The one interface behind which torch and the graph engines stand."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class WindowInput:
 class Backend(Protocol):
     """Runs an encoder. Thread-safe; results do not depend on what shares a batch."""
 
+    name: str
     dim: int
     dtype: str
     device: str
