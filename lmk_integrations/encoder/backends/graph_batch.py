@@ -37,9 +37,8 @@ class GraphBatch:
         """(r, dim) states of the positions -> each window's (n_rows, dim) rows, means of runs."""
         if len(states) != len(self.run_lengths):
             first = np.cumsum(self.run_lengths) - self.run_lengths
-            states = np.add.reduceat(states, first, axis=0) / self.run_lengths[:, None].astype(
-                np.float32
-            )
+            sums = np.add.reduceat(states, first, axis=0)
+            states = (sums / self.run_lengths[:, None]).astype(np.float32)
         return np.split(states, np.cumsum(self.rows)[:-1])
 
 
