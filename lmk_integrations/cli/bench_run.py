@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,7 @@ def _encode(arguments: argparse.Namespace) -> int:
         print(encode_table(found))
         print()
         _print_machine()
-        for facts in found.encoders.values():
-            print(f"{facts['name']}: {_as_words(facts)}.")
+        _print_contenders({facts["name"]: facts for facts in found.encoders.values()})
         _print_notes(found.notes)
     if arguments.plot is not None:
         lines = {
@@ -119,8 +118,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
     print()
     print(f"{found.documents:,} files of {found.tokens:,} tokens.")
     _print_machine()
-    for name, versions in found.versions.items():
-        print(f"{name}: {_as_words({'versions': versions})}.")
+    _print_contenders({name: {"versions": known} for name, known in found.versions.items()})
     _print_notes(found.notes)
     return 0
 
@@ -172,12 +170,20 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _as_words(facts: Mapping[str, Any]) -> str:
-    versions = [f"{name} {version}" for name, version in sorted(facts["versions"].items())]
-    dtype = [facts["dtype"]] if "dtype" in facts else []
-    threads = facts.get("torch_threads")
-    own = [] if threads is None else [f"{threads} torch threads"]
-    return ", ".join([*dtype, *own, *versions])
+def _print_contenders(contenders: Mapping[str, Mapping[str, Any]]) -> None:
+    """The versions of the first, then what is different of the others."""
+    here: dict[str, str] = next(iter(contenders.values()))["versions"]
+    print(f"Versions: {_versions(here.items())}.")
+    for name, facts in contenders.items():
+        own = _versions(facts["versions"].items() - here.items())
+        threads = facts.get("torch_threads")
+        words = [facts.get("dtype"), threads and f"{threads} threads of torch", own]
+        if shown := ", ".join(filter(None, words)):
+            print(f"{name}: {shown}.")
+
+
+def _versions(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(pairs))
 
 
 def _search(arguments: argparse.Namespace) -> int:
@@ -228,8 +234,7 @@ def search_table(found: SearchBench) -> str:
 
 def _print_circumstances(versions: Mapping[str, str], notes: Sequence[str]) -> None:
     _print_machine()
-    shown = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-    print(f"Versions: {shown}.")
+    print(f"Versions: {_versions(versions.items())}.")
     _print_notes(notes)
 
 
