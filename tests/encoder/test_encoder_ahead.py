@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lmk_integrations.encoder import LMKEncoder, StreamItem, TextDone
+from lmk_integrations.encoder import LMKEncoder, StreamItem, TextDone, stream
 from lmk_integrations.encoder.tokens import Tokenizer
 from lmk_integrations.errors import DocumentError
 
@@ -85,18 +86,30 @@ def test_texts_are_taken_in_the_callers_thread(
     assert {thread.name for thread in planners} == {"MainThread", "lmk-planner"}
 
 
-def test_one_lot_takes_no_thread(bert: LMKEncoder, planners: list[threading.Thread]) -> None:
+def test_one_lot_takes_no_thread(bert: LMKEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query waits for no thread to start."""
+    threads: list[Any] = []
+    monkeypatch.setattr(stream, "begun", threads.append)
     bert.encode_queries(["what the fox did"])
     list(bert.iter_sections([StreamItem(TEXT)], 64))
-    assert set(planners) == {threading.current_thread()}
+    assert threads == []
 
 
 def test_who_reads_no_further_leaves_nothing_running(bert: LMKEncoder) -> None:
-    """Closing the stream ends the planning that went ahead."""
-    events = bert.iter_sections((StreamItem(TEXT) for _ in itertools.count()), 64)
+    """Closing the stream waits for the planning that went ahead."""
+    read = []
+
+    class Slow:
+        def pieces(self) -> Iterator[str]:
+            time.sleep(0.5)
+            read.append(True)
+            yield TEXT
+
+    items = [*(StreamItem(TEXT) for _ in range(12)), StreamItem(Slow())]
+    events = bert.iter_sections(items, 64)
     next(events)
     events.close()
+    assert read == [True]
     assert "lmk-planner" not in {thread.name for thread in threading.enumerate()}
 
 
