@@ -30,11 +30,11 @@ _LAYERS = ("encoder.layer", "transformer.layer", "layers")
 class Rows(NamedTuple):
     """The wanted positions of a (b, n) batch, all its positions counted as one sequence.
 
-    index: (r,) int64. group: (b * n,) int64, the window that each position belongs to, -1 for
+    at: (r,) int64. group: (b * n,) int64, the window that each position belongs to, -1 for
     padding: positions of one group see each other.
     """
 
-    index: torch.Tensor
+    at: torch.Tensor
     group: torch.Tensor
 
 
@@ -117,18 +117,18 @@ class LayerAtRows(nn.Module):
         parts, rows = self._parts, _wanted.get()
         n_windows, length, _hidden = hidden_states.shape
         normed = parts.norm(hidden_states).flatten(0, 1)
-        entered = hidden_states.flatten(0, 1)[rows.index]
-        queries = _heads(parts.query(normed[rows.index]), parts.head_dim)
+        entered = hidden_states.flatten(0, 1)[rows.at]
+        queries = _heads(parts.query(normed[rows.at]), parts.head_dim)
         keys, values = (_heads(x, parts.head_dim) for x in parts.key_value(normed))
         if position_embeddings is not None:
             cos, sin = (
                 x.expand(n_windows, -1, -1).flatten(0, 1)[:, None] for x in position_embeddings
             )
-            queries = _rotated(queries, cos[rows.index], sin[rows.index])
+            queries = _rotated(queries, cos[rows.at], sin[rows.at])
             keys = _rotated(keys, cos, sin)
         bias = None
         if position_bias is not None:  # alike in all windows
-            bias = position_bias[0][:, rows.index % length].repeat(1, 1, n_windows)
+            bias = position_bias[0][:, rows.at % length].repeat(1, 1, n_windows)
         seen = _seen(rows, parts.window)
         states = parts.finish(_attend(queries, keys, values, seen, bias)[None], entered[None])
         return (states,) if parts.gives_tuple else states
@@ -192,7 +192,7 @@ def _replaced(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
 
 
 def _heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:
-    return states.unflatten(-1, (-1, head_dim))
+    return states.view(*states.shape[:-1], -1, head_dim)
 
 
 def _rotated(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -204,12 +204,12 @@ def _rotated(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torc
 
 def _seen(rows: Rows, window: int | None) -> torch.Tensor:
     """(r, b * n) bool: which positions each row sees."""
-    seen = rows.group[rows.index][:, None] == rows.group[None, :]
+    seen = rows.group[rows.at][:, None] == rows.group[None, :]
     if window is None:
         return seen
     # The length from the shape: traced, len() would be fixed for good.
     steps = torch.arange(rows.group.shape[0], device=rows.group.device)
-    return seen & ((rows.index[:, None] - steps[None, :]).abs() <= window)
+    return seen & ((rows.at[:, None] - steps[None, :]).abs() <= window)
 
 
 def _attend(

@@ -45,7 +45,8 @@ def local_attention(
     n = len(query)
     n_blocks, _, block, span = mask.shape
     window, behind = (span - block) // 2, n_blocks * block - n
-    queries = pad(query, (0, 0, 0, 0, 0, behind)).unflatten(0, (n_blocks, block)).transpose(1, 2)
+    queries = pad(query, (0, 0, 0, 0, 0, behind))
+    queries = queries.view(n_blocks, block, *query.shape[1:]).transpose(1, 2)
     # (blocks, heads, span, d): each block's keys with their neighbours, views of one tensor.
     keys, values = (
         pad(x, (0, 0, 0, 0, window, window + behind)).unfold(0, span, block).transpose(2, 3)

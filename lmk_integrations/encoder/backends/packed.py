@@ -113,7 +113,9 @@ def packed_encoder(model: Any, config: Any, positions_from: int) -> PackedEncode
     wanted = torch.arange(0, len(ids), 3, device=ids.device)
     before = config._attn_implementation
     with torch.inference_mode():
-        expected = torch.cat([_alone(model, one, positions_from) for one in ids.split(lengths)])
+        expected = torch.cat(
+            [_alone(model, one, positions_from) for one in torch.split(ids, lengths)]
+        )
         try:
             _replace_attention(model)
             at_rows = with_last_layer_at_rows(model, config)
@@ -177,8 +179,10 @@ def _attention(
         return local_attention(query, key, value, mask, scaling)[None], None
     runs = packing.runs()
     sizes = [windows * length for windows, length in runs]
-    parts = zip(*(x.split(sizes) for x in (query, key, value)), strict=True)
-    found = [_run(windows, *part, scaling) for (windows, _), part in zip(runs, parts, strict=True)]
+    parts = [torch.split(x, sizes) for x in (query, key, value)]
+    found = [
+        _run(windows, q, k, v, scaling) for (windows, _), q, k, v in zip(runs, *parts, strict=True)
+    ]
     return (found[0] if len(found) == 1 else torch.cat(found))[None], None
 
 
@@ -191,7 +195,7 @@ def _run(
 ) -> torch.Tensor:
     """Full attention inside each of some windows of one length, (total, heads, d)."""
     query, key, value = (
-        x.unflatten(0, (n_windows, -1)).transpose(1, 2) for x in (query, key, value)
+        x.reshape(n_windows, -1, *x.shape[1:]).transpose(1, 2) for x in (query, key, value)
     )
     found = scaled_dot_product_attention(query, key, value, scale=scale)
     return found.transpose(1, 2).flatten(0, 1)

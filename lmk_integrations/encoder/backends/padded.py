@@ -32,7 +32,7 @@ class PaddedEncoder(nn.Module):
         wanted: (r,) int64, places in ids.
         """
         inputs = pad_sequence(
-            ids.split(list(lengths)), batch_first=True, padding_value=self._pad_id
+            list(torch.split(ids, list(lengths))), batch_first=True, padding_value=self._pad_id
         )
         steps = torch.arange(inputs.shape[1], device=ids.device)
         # From the lengths, never from the ids: PAD may equal the landmark.

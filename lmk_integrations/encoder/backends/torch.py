@@ -51,12 +51,10 @@ class TorchBackend:
         self.dim = int(self.config.hidden_size)
         self._n_embeddings = int(model.get_input_embeddings().weight.shape[0])
         first = offset_positions(self.config)
-        self._encoder: PackedEncoder | PaddedEncoder | None = packed_encoder(
+        pad_id = pad_id if pad_id < self._n_embeddings else 0
+        self._encoder: PackedEncoder | PaddedEncoder = packed_encoder(
             model, self.config, first or 0
-        )
-        if self._encoder is None:
-            pad_id = pad_id if pad_id < self._n_embeddings else 0
-            self._encoder = PaddedEncoder(model, self.config, pad_id, first)
+        ) or PaddedEncoder(model, self.config, pad_id, first)
 
     @torch.inference_mode()
     def rows(self, windows: Sequence[WindowInput]) -> list[Floats]:
@@ -74,7 +72,7 @@ class TorchBackend:
         stops = first + np.concatenate([window.stops for window in windows])
         inputs = self._moved(ids)
         if len(starts) <= len(ids) * _FEW and bool(np.all(stops - starts == 1)):
-            taken = self._encoder(inputs, lengths, self._moved(starts)).float()
+            taken: torch.Tensor = self._encoder(inputs, lengths, self._moved(starts)).float()
         else:
             taken = self._means(self._encoder(inputs, lengths), starts, stops)
         return np.split(taken.cpu().numpy(), np.cumsum(counts)[:-1])
