@@ -21,13 +21,14 @@ _CONTEXT.set_forkserver_preload(["lmk_integrations.qdrant", "lmk_integrations.in
 
 
 class Child:
-    """A process that ingests the corpus. pid, and what it says."""
+    """A process that ingests the corpus; it says what it has come to."""
 
-    def __init__(self, location: str, delay_s: float = 0.0, **shape: int) -> None:
+    def __init__(
+        self, location: str, delay_s: float = 0.0, tell_stored: bool = False, **shape: int
+    ) -> None:
         self._ours, theirs = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(
-            target=_ingest, args=(location, delay_s, shape, theirs), daemon=True
-        )
+        arguments = (location, delay_s, shape, tell_stored, theirs)
+        self._process = _CONTEXT.Process(target=_ingest, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
         self.pid = self._process.pid or 0
@@ -36,6 +37,11 @@ class Child:
         """Wait until it is about to open the store."""
         assert self._ours.poll(60), "the child did not start"
         assert self._ours.recv() == "begun"
+
+    def stored(self) -> None:
+        """Wait until some of it is stored."""
+        assert self._ours.poll(120), "the child stored nothing"
+        assert self._ours.recv() == "stored"
 
     def ends_within(self, seconds: float) -> bool:
         """Whether it comes to its end in time."""
@@ -50,18 +56,27 @@ class Child:
 
     def result(self) -> dict[str, Any]:
         """Its report, or {"error": ...}, once it has ended."""
-        self._process.join(120)
+        self._process.join(600)
         assert self._process.exitcode == 0, self._process.exitcode
         found: dict[str, Any] = self._ours.recv()
         return found
 
 
-def _ingest(location: str, delay_s: float, shape: dict[str, int], told: Any) -> None:
+def _ingest(
+    location: str, delay_s: float, shape: dict[str, int], tell_stored: bool, told: Any
+) -> None:
     told.send("begun")
     encoder = WordEncoder(delay_s=delay_s)
     try:
         with LandmarkIndex(location, "c", encoder) as index:
-            report = index.ingest(corpus(**shape))
+            waiting = [tell_stored]
+
+            def look(_: Any) -> None:
+                if waiting[0] and index.info()["points"]:
+                    waiting[0] = False
+                    told.send("stored")
+
+            report = index.ingest(corpus(**shape), on_progress=look)
         told.send({**report.to_dict(), "encoded": len(encoder.sections)})
     except Exception as error:
         told.send({"error": f"{type(error).__name__}: {error}"})

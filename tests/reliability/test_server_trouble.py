@@ -61,7 +61,7 @@ def server(protocol: Any) -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[Any]:
-    made = server.client(timeout_s=1)
+    made = server.client(timeout_s=20)
     yield made
     made.close()
 
@@ -99,12 +99,12 @@ def test_what_passes_is_outlasted(
     assert_same(dump(server.store), expected)
 
 
-def test_a_stall_is_cut_short(server: Server, client: Any, expected: dict[str, Any]) -> None:
+def test_a_stall_is_cut_short(server: Server, expected: dict[str, Any]) -> None:
     """A request that takes longer than the timeout is sent again, in smaller pieces."""
     server.faults.plan.append(Fault("stall", "upsert", times=2, seconds=2))
-    started = time.monotonic()
+    client = server.client(timeout_s=1)
     fill(client)
-    assert time.monotonic() - started < 60
+    client.close()
     sizes = [size for op, size in server.faults.requests if op == "upsert"]
     assert sizes[2] < 0.7 * sizes[1] < 0.7 * 0.7 * sizes[0]
     assert_same(dump(server.store), expected)
@@ -218,9 +218,21 @@ def test_nobody_listens(server: Server, client: Any, expected: dict[str, Any]) -
     with pytest.raises(StoreUnreachableError, match="run again to resume"):
         index.ingest(corpus(**SHAPE))
     server.start()
-    time.sleep(1)  # gRPC looks again a second after a failure
+    wait_for(client)
     fill(client)
     assert_same(dump(server.store), expected)
+
+
+def wait_for(client: Any) -> None:
+    """gRPC looks again a while after a failure."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            client.get_collections()
+            return
+        except Exception:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 # -- acknowledged, but lost ------------------------------------------------------------------

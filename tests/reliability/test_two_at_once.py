@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from processes import Child
 from qdrant_server import serve
 from word_encoder import WordEncoder, assert_same, corpus, dump
 
-from lmk_integrations import LandmarkIndex
+from lmk_integrations import Document, LandmarkIndex
 from lmk_integrations.qdrant import verify
 
 SHAPE = {"small": 30, "long": 2, "sections": 40}
@@ -16,15 +18,20 @@ SHAPE = {"small": 30, "long": 2, "sections": 40}
 
 def test_the_second_one_is_refused_by_name(tmp_path: Path) -> None:
     """On a directory; the first one is not disturbed."""
-    first = Child(str(tmp_path / "s"), 0.02, **SHAPE)
-    first.begun()
-    assert not first.ends_within(0.5), "it is to be at work"
-    second = Child(str(tmp_path / "s"), **SHAPE)
-    second.begun()
-    error = second.result()["error"]
-    assert error.startswith("StoreLockedError")
-    assert f"process {first.pid}" in error
-    assert first.result()["new"] == len(corpus(**SHAPE))
+    documents = corpus(**SHAPE)
+
+    def slowly() -> Iterator[Document]:
+        yield from documents[:20]
+        second = Child(str(tmp_path / "s"), **SHAPE)
+        second.begun()
+        error = second.result()["error"]
+        assert error.startswith("StoreLockedError")
+        assert f"process {os.getpid()}" in error
+        yield from documents[20:]
+
+    with LandmarkIndex(tmp_path / "s", "c", WordEncoder()) as first:
+        report = first.ingest(slowly())
+        assert (report.new, report.failed) == (len(documents), [])
 
 
 def test_on_a_server_both_complete(tmp_path: Path) -> None:
