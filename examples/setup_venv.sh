@@ -29,7 +29,7 @@ lmk_setup_venv() {
   # Pinned to what the tests ran with, and installed alone so that any torch that is there is kept.
   # Where no wheel for the CPU is found, this may be a CUDA build of several gigabytes.
   python -c 'import torch' 2>/dev/null || python -m pip install --quiet "torch==2.13.0"
-  python -m pip install --quiet --editable "$LMK_ROOT[langchain,llama-index,office,train,bench]"
+  python -m pip install --quiet --editable "$LMK_ROOT[langchain,llama-index,office,openvino,onnx,train,bench]"
   python -m pip install --quiet --group "$LMK_ROOT/pyproject.toml:dev"
   printf '%s' "$wanted" >"$stamp"
 }

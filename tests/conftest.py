@@ -6,14 +6,22 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
+import atexit
 import ipaddress
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 
 import pytest
 
 from lmk_integrations import LMKEncoder
+
+
+# Graphs are exported by these tests for these tests, by processes that they start, too.
+os.environ["LMK_CACHE"] = tempfile.mkdtemp(prefix="lmk-cache-")
+atexit.register(shutil.rmtree, os.environ["LMK_CACHE"], ignore_errors=True)
 
 
 class NetworkUsedError(Exception):
