@@ -15,11 +15,13 @@ from lmk_integrations.cli.model_args import add_model
 from lmk_integrations.cli.reading_args import add_reading
 from lmk_integrations.cli.train_args import add_mine, add_train
 from lmk_integrations.cli.verify_args import add_verify
+from lmk_integrations.file_types import types_in_words
 
 DEFAULT_LOCATION = "./.lmk"
 _EXIT_CODES = (
     "exit codes: 0 done, 1 failure, 2 usage, 3 done but some items failed, "
-    "4 store unreachable (run again to resume), 130 interrupted (run again to resume)"
+    "4 store unreachable or in use by another process (run again to resume), "
+    "130 interrupted (run again to resume)"
 )
 
 
@@ -63,7 +65,8 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "ingest",
         help="store files and folders; run again to resume or update",
         description="Store files and folders in a collection. What is stored already as it is "
-        "is skipped before encoding; an interrupted run goes on where it stopped.",
+        "is skipped before encoding; an interrupted run goes on where it stopped. "
+        f"Files that are read: {types_in_words()}.",
         epilog=_EXIT_CODES,
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders")
@@ -140,6 +143,12 @@ def _info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "info", help="what a store or a collection holds", epilog=_EXIT_CODES
     )
     _store(parser, required=False)
+    parser.add_argument(
+        "--documents",
+        action="store_true",
+        help="list the ids of a collection's documents, each with its sections and tokens; with "
+        "--json one line each",
+    )
     _json(parser)
 
 

@@ -1,4 +1,4 @@
-"""Files to documents: one module a format. What a suffix means is decided here."""
+"""Files to documents: one module a format; `FILE_TYPES` says what a suffix means."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lmk_integrations.errors import DocumentError, MissingExtraError
-from lmk_integrations.ingest.readers.files import SourceFile, read_unchanged
+from lmk_integrations.file_types import FILE_TYPES, Kind
+from lmk_integrations.ingest.readers.files import SourceFile, read_unchanged, spelled
 from lmk_integrations.ingest.readers.html import parse_html
 from lmk_integrations.ingest.readers.json_file import read_json
 from lmk_integrations.ingest.readers.jsonl import read_jsonl
@@ -18,7 +19,7 @@ from lmk_integrations.ingest.readers.process import ParserProcess
 from lmk_integrations.ingest.readers.shape import finish
 from lmk_integrations.records import Document, Failure
 
-__all__ = ["SUFFIXES", "ParserProcess", "ReadOptions", "SourceFile", "read_file", "read_source"]
+__all__ = ["ParserProcess", "ReadOptions", "SourceFile", "read_file", "read_source"]
 
 Items = Iterator[Document | Failure]
 Reader = Callable[[SourceFile, ReadOptions, ParserProcess], Items]
@@ -70,10 +71,12 @@ def read_source(file: SourceFile, options: ReadOptions, parser: ParserProcess) -
 
 def _reader(file: SourceFile) -> Reader:
     suffix = file.path.suffix.lower()
-    if suffix not in SUFFIXES:
+    if suffix not in FILE_TYPES:
         named = f"files of type {suffix}" if suffix else "files without a suffix"
-        raise DocumentError(f"{named} are not read; exclude them to not see this", "unsupported")
-    return SUFFIXES[suffix]
+        glob = spelled(f"*{file.path.suffix}" if suffix else file.path.name)
+        message = f"{named} are not read; leave them out with --exclude '{glob}'"
+        raise DocumentError(message, "unsupported")
+    return _READERS[FILE_TYPES[suffix]]
 
 
 def _plain(file: SourceFile, options: ReadOptions, parser: ParserProcess) -> Items:
@@ -132,22 +135,13 @@ def _documents(file: SourceFile, parsed: Parsed) -> Items:
         yield Failure(f"{file.doc_id}#{where}", "page_unreadable", f"page {where}: {what}")
 
 
-SUFFIXES: dict[str, Reader] = {
-    ".txt": _plain,
-    ".text": _plain,
-    ".md": _markdown,
-    ".markdown": _markdown,
-    ".rst": _rst,
-    ".html": _html,
-    ".htm": _html,
-    ".xhtml": _html,
-    ".pdf": _pdf,
-    ".jsonl": _jsonl,
-    ".ndjson": _jsonl,
-    ".json": _json,
-    ".docx": _office,
-    ".pptx": _office,
-    ".xlsx": _office,
-    ".epub": _office,
+_READERS: dict[Kind, Reader] = {
+    "plain": _plain,
+    "markdown": _markdown,
+    "rst": _rst,
+    "html": _html,
+    "pdf": _pdf,
+    "jsonl": _jsonl,
+    "json": _json,
+    "office": _office,
 }
-"""How each type of file is read, by its suffix in lower case."""
