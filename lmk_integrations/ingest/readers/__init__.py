@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -74,7 +75,7 @@ def _reader(file: SourceFile) -> Reader:
     if suffix not in FILE_TYPES:
         named = f"files of type {suffix}" if suffix else "files without a suffix"
         glob = spelled(f"*{file.path.suffix}" if suffix else file.path.name)
-        message = f"{named} are not read; leave them out with --exclude '{glob}'"
+        message = f"{named} are not read; leave them out with --exclude {shlex.quote(glob)}"
         raise DocumentError(message, "unsupported")
     return _READERS[FILE_TYPES[suffix]]
 
