@@ -74,6 +74,13 @@ def zipped(path: Path, members: dict[str, str | bytes]) -> Path:
     return path
 
 
+def with_member(path: Path, name: str, content: str) -> Path:
+    """The archive again, with one member more."""
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(name, content)
+    return path
+
+
 def docx(path: Path, *, heading: str, text: str) -> Path:
     """A Word file with a heading and a paragraph."""
     word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

@@ -24,6 +24,8 @@ _MULTIBYTE = frozenset(("cp932", "euc_jp", "gb18030", "big5", "cp949"))
 _MAX_MESS = 0.2
 _NEAR_MESS, _NEAR_COHERENCE = 0.05, 0.1
 _SURE_COHERENCE = 0.1
+# S and z with a hook, which in cp1252 are Icelandic letters, and vowels that Icelandic has not.
+_BALTIC = (b"\xd0\xf0\xde\xfe", b"\xe0\xe2\xe8\xeb\xee\xfb")
 _HIRAGANA = re.compile("[\u3041-\u3096]")
 _MIN_HIRAGANA = 0.15
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
@@ -129,6 +131,11 @@ def _settle(matches: dict[str, tuple[float, float]], sample: bytes) -> str | Non
     if coherence < _SURE_COHERENCE:
         return _settle_unread(matches, near, sample)
     # The letters in which these two differ are common in Turkish and rare where cp1252 is used.
+    is_baltic = all(any(letter in sample for letter in letters) for letters in _BALTIC)
+    if is_baltic and first != "cp1254" and "cp1257" in near:
+        return "cp1257"
+    if first == "cp1257" and not is_baltic and "cp1252" in matches:
+        return "cp1252"  # French reads as cleanly in it, to an eye that knows no French
     if first == "cp1254" and any(letter in sample for letter in b"\xd0\xf0\xdd\xfd\xde\xfe"):
         return first
     if "cp1252" in near:  # by far the most common of all

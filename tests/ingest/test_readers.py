@@ -382,6 +382,19 @@ def test_an_exploding_pdf_ends(read, root):
     assert only(read("a.pdf")).text == "text"
 
 
+def test_a_limit_does_not_outlast_its_file(root):
+    """The libraries of the next kind of file are loaded without it."""
+    make.pdf(root / "a.pdf", ["text"])
+    make.epub(root / "b.epub", title="T", text="Read.")
+    options = ReadOptions(memory_limit_mb=64)
+    with ParserProcess() as parser:
+        only(read_file(root / "a.pdf", root=root, options=options, parser=parser))
+        wide = ReadOptions(memory_limit_mb=512)
+        assert (
+            "Read." in only(read_file(root / "b.epub", root=root, options=wide, parser=parser)).text
+        )
+
+
 def test_the_child_is_kept_warm(root):
     """One process for many files, ended with its parent's work; one that died is replaced."""
     make.pdf(root / "a.pdf", ["text"])

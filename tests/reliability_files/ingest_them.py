@@ -18,7 +18,7 @@ from stand_in import stand_in
 from lmk_integrations import LandmarkIndex
 from lmk_integrations.ingest.sources import ReadOptions
 
-LIMITED = ReadOptions(memory_limit_mb=256)
+LIMITED = ReadOptions(memory_limit_mb=256, pdf_timeout_s=3000)
 HURRIED = ReadOptions(pdf_timeout_s=1.0)
 FOLLOWING = ReadOptions(include=("escape*", "loop", "nowhere*"), follow_symlinks=True)
 ticks = itertools.count(1)

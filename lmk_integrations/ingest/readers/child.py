@@ -34,6 +34,7 @@ def main() -> None:
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         parse = _PARSERS[request["kind"]]
+        _lift_limit()
         _warm(request["kind"])
         _limit(request["memory_mb"], request["timeout_s"])
         return {"parsed": parse(request).to_json()}
@@ -86,6 +87,13 @@ def _warm(kind: str) -> None:
         from lmk_integrations.ingest.readers.office import _converter
 
         _converter()
+
+
+def _lift_limit() -> None:
+    """What the request before was allowed says nothing about the next parser's libraries."""
+    if sys.platform != "win32":
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def _limit(memory_mb: int, timeout_s: float) -> None:
