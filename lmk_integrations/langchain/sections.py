@@ -106,8 +106,11 @@ def query_vector(index: LandmarkIndex, query: str) -> list[float]:
 
 
 def to_document(hit: SearchHit) -> Document:
-    """A section's text with the id and the metadata of its document, as they were given."""
-    return Document(id=hit.doc_id, page_content=hit.text, metadata=dict(hit.given))
+    """A section's text with the id of its document, and the metadata that were given with it.
+
+    Nobody gave any with what was read from files: there source, title, heading and page are told.
+    """
+    return Document(id=hit.doc_id, page_content=hit.text, metadata=hit.known)
 
 
 def relevance(cosine: float) -> float:

@@ -68,8 +68,9 @@ class LMKVectorStore(AsyncVectorStore):
             await store.asimilarity_search("Who built the bridge?")
 
     A search gives the section's text as ``page_content``, with the document's id and metadata as
-    they were given; `LMKRetriever` gives passages with their place. ``index`` is the
-    `LandmarkIndex` behind it.
+    they were given (of what `lmk ingest` read from files: source, title, and the section's heading
+    and page); `LMKRetriever` gives passages with their place. ``index`` is the `LandmarkIndex`
+    behind it.
 
     Raises SpaceMismatchError for a collection of other embeddings, ConfigError for keyword
     arguments that it does not know.
@@ -167,7 +168,7 @@ class LMKVectorStore(AsyncVectorStore):
         """Whole documents, in the order of the ids; those not stored are left out."""
         found = self.index.get(_strings(ids))
         return [
-            Document(id=one.doc_id, page_content=one.text, metadata=dict(one.metadata))
+            Document(id=one.doc_id, page_content=one.text, metadata=one.known)
             for one in found.values()
         ]
 

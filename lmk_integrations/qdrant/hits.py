@@ -17,14 +17,15 @@ Ints = NDArray[np.int64]
 class Passage:
     """The best stretch of a section: ``document[start:end] == text``.
 
-    score: the best landmark's cosine with the query (0 where there are no landmarks).
+    score: the best landmark's cosine with the query; None where none were compared, as in mode
+        "bm25" without an encoder.
     heading, page: those it begins under; the section may have begun under earlier ones.
     """
 
     text: str
     start: int
     end: int
-    score: float
+    score: float | None
     heading: str | None = None
     page: str | None = None
 
@@ -39,7 +40,8 @@ class SearchHit:
     landmark_terms: (n_landmarks,) what each landmark adds to the pooled vector's score: they sum
         to the cosine of query and section vector (for pooling "lmk" and "mean").
     metadata: as the document had it, with source, title, section, heading, page, start, end.
-    given: the document's metadata exactly as it was given.
+    given: the document's metadata exactly as it was given. known: the same, and what reading the
+        document told beside it: source, title, and the section's heading and page.
     recipe: what the section was stored under; None for what is no section of a document.
     """
 
@@ -62,6 +64,16 @@ class SearchHit:
     given: Mapping[str, Any] = field(default_factory=dict)
     recipe: str | None = None
 
+    @property
+    def known(self) -> dict[str, Any]:
+        """`given`, with the source, title, heading and page that it does not name itself."""
+        told = {
+            key: self.metadata.get(key)
+            for key in ("source", "title", "heading", "page")
+            if self.metadata.get(key) is not None
+        }
+        return {**told, **self.given}
+
     def to_dict(self) -> dict[str, Any]:
         """The hit as JSON values."""
         return {
@@ -79,7 +91,7 @@ class SearchHit:
                 "text": self.passage.text,
                 "start": self.passage.start,
                 "end": self.passage.end,
-                "score": round(self.passage.score, 6),
+                "score": None if self.passage.score is None else round(self.passage.score, 6),
                 "heading": self.passage.heading,
                 "page": self.passage.page,
             },

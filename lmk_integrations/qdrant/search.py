@@ -217,4 +217,4 @@ def _passage(text: str, spans: Ints, tokens: Ints, scores: Floats, passage_token
     piece = text[widened[0] - start : widened[1] - start]
     kept = piece.strip()
     begin = widened[0] + len(piece) - len(piece.lstrip())
-    return Passage(kept, begin, begin + len(kept), float(scores.max()) if len(scores) else 0.0)
+    return Passage(kept, begin, begin + len(kept), float(scores.max()) if len(scores) else None)

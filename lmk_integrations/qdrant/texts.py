@@ -29,6 +29,47 @@ class StoredDocument:
     title: str | None = None
     source: str | None = None
 
+    @property
+    def known(self) -> dict[str, Any]:
+        """`metadata`, with the source and title that it does not name itself."""
+        told = {"source": self.source, "title": self.title}
+        return {**{k: v for k, v in told.items() if v is not None}, **self.metadata}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFacts:
+    """What is known of a document without reading its text."""
+
+    doc_id: str
+    title: str | None
+    source: str | None
+    n_sections: int
+    n_tokens: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as JSON values."""
+        return {
+            "doc_id": self.doc_id,
+            "title": self.title,
+            "source": self.source,
+            "sections": self.n_sections,
+            "tokens": self.n_tokens,
+        }
+
+
+def document_facts(sink: QdrantSink) -> Iterator[DocumentFacts]:
+    """All documents that are stored; items are none."""
+    keys = ("doc_id", "title", "source", "sections", "n_tokens")
+    for record in sink.records(only("head"), [f"{RECORD}.{key}" for key in keys]):
+        own = (record.payload or {})[RECORD]
+        yield DocumentFacts(
+            str(own["doc_id"]),
+            own.get("title"),
+            own.get("source"),
+            int(own["sections"]),
+            int(own["n_tokens"]),
+        )
+
 
 def read_documents(sink: QdrantSink, doc_ids: Sequence[str]) -> dict[str, StoredDocument]:
     """Those of the documents and items that are stored completely, in the order asked for."""
