@@ -40,6 +40,11 @@ def print_report(report: IngestReport, collection: str, location: str) -> None:
         f"{report.tokens_embedded:,} embedded, {report.tokens_dropped:,} dropped, "
         f"{report.seconds:.1f} s{rate}"
     )
+    pruned = "would prune" if report.dry_run else "pruned"
+    for doc_id in report.pruned_ids[:_LISTED]:
+        print(f"  {pruned}: {safe(doc_id)}")
+    if len(report.pruned_ids) > _LISTED:
+        print(f"  {pruned}: and {len(report.pruned_ids) - _LISTED} more; --json lists all")
     for kind, items in (("skipped", report.skipped), ("failed", report.failed)):
         for item in items[:_LISTED]:
             print(f"  {kind}: {safe(f'{item.name}: {item.reason}: {item.message}')}")
@@ -61,7 +66,7 @@ def print_hits(hits: list[SearchHit]) -> None:
         place = f"characters {hit.passage.start}-{hit.passage.end}"
         page = f"page {hit.passage.page}" if hit.passage.page else None
         where = [hit.passage.heading, page, place]
-        name = f"{hit.title or hit.doc_id}  [{hit.source or hit.doc_id}]"
+        name = f"{hit.title or hit.doc_id}  [{hit.doc_id}]"
         print(f"{rank}. {hit.score:.3f}  {safe(name)}")
         print(_INDENT + safe(" · ".join(part for part in where if part)))
         if len(hit.landmark_scores):
@@ -104,8 +109,6 @@ def print_info(collections: list[dict[str, Any]], location: str) -> None:
         print(f"no collections at {location}")
     for found in collections:
         print(f"{found['collection']} at {location}")
-        if found["aliases"]:
-            print(f"  also called {', '.join(map(repr, found['aliases']))}")
         if found["aliases"]:
             print(f"  also called {', '.join(map(repr, found['aliases']))}")
         print(f"  documents  {found['documents']:>8,}")

@@ -19,7 +19,13 @@ from typing import Any
 
 from lmk_integrations.cli.progress import IngestProgress
 from lmk_integrations.cli.render import print_hits, print_info, print_report, safe
-from lmk_integrations.errors import ConfigError, LMKError, StoreError, StoreUnreachableError
+from lmk_integrations.errors import (
+    ConfigError,
+    LMKError,
+    StoreError,
+    StoreLockedError,
+    StoreUnreachableError,
+)
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_ITEMS_FAILED, EXIT_UNREACHABLE = 0, 1, 2, 3, 4
 EXIT_INTERRUPTED = 130
@@ -55,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _complain(error, EXIT_USAGE)
     except StoreUnreachableError as error:
         return _complain(f"{error}\nWhat was stored is kept: run again to resume", EXIT_UNREACHABLE)
+    except StoreLockedError as error:
+        return _complain(error, EXIT_UNREACHABLE)
     except LMKError as error:
         return _complain(error, EXIT_FAILURE)
     except BrokenPipeError:
@@ -158,6 +166,7 @@ def _search(arguments: argparse.Namespace) -> int:
 
 
 def _delete(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.documents import did_you_mean, similar_ids
     from lmk_integrations.qdrant import LandmarkIndex
 
     with LandmarkIndex(_existing(arguments), arguments.collection) as index:
@@ -165,19 +174,28 @@ def _delete(arguments: argparse.Namespace) -> int:
             raise StoreError(f"there is no collection {arguments.collection!r}")
         missing = [doc for doc in arguments.documents if index.count(doc) == 0]
         deleted = index.delete(arguments.documents)
+        meant = similar_ids(index, missing)
     if arguments.json:
         result = {"type": "result", "command": "delete", "deleted": deleted, "missing": missing}
         print(json.dumps(result))
     else:
         print(f"deleted {deleted} of {len(arguments.documents)} documents")
     for doc in missing:
-        _complain(f"{doc}: no such document in {arguments.collection!r}", EXIT_ITEMS_FAILED)
+        what = f"{doc}: no such document in {arguments.collection!r}{did_you_mean(meant[doc])}"
+        _complain(what, EXIT_ITEMS_FAILED)
     return EXIT_ITEMS_FAILED if missing else EXIT_OK
 
 
 def _info(arguments: argparse.Namespace) -> int:
+    from lmk_integrations.cli.documents import print_documents
     from lmk_integrations.qdrant import LandmarkIndex, collection_names, connect
 
+    if arguments.documents:
+        if not arguments.collection:
+            raise ConfigError("--documents lists those of one collection: name it with -c")
+        with LandmarkIndex(_existing(arguments), arguments.collection) as index:
+            print_documents(index, as_json=arguments.json)
+        return EXIT_OK
     client = connect(_existing(arguments))
     try:
         names = [arguments.collection] if arguments.collection else collection_names(client)

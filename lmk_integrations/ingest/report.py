@@ -18,7 +18,8 @@ class IngestReport:
     """Counts of one ingest run.
 
     new, updated, unchanged: documents. relabelled: of the updated, those whose metadata alone
-    changed (nothing was encoded). pruned: documents deleted because their file is gone.
+    changed (nothing was encoded). pruned_ids: documents deleted because their file is gone; of a
+    dry run: those that would be.
     skipped, failed: the items that were not stored, with a reason each.
     sections: section points written. tokens_seen = tokens_embedded + tokens_dropped, over new and
     updated documents; tokens_encoded is the part embedded in this run, not found from an
@@ -31,7 +32,6 @@ class IngestReport:
     updated: int = 0
     unchanged: int = 0
     relabelled: int = 0
-    pruned: int = 0
     sections: int = 0
     tokens_seen: int = 0
     tokens_embedded: int = 0
@@ -43,6 +43,7 @@ class IngestReport:
     dry_run: bool = False
     skipped: list[Failure] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
+    pruned_ids: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
 
@@ -51,6 +52,11 @@ class IngestReport:
         """Items looked at."""
         stored = self.new + self.updated + self.unchanged
         return stored + len(self.skipped) + len(self.failed)
+
+    @property
+    def pruned(self) -> int:
+        """How many documents were deleted because their file is gone; see `pruned_ids`."""
+        return len(self.pruned_ids)
 
     @property
     def tokens_per_s(self) -> float:
@@ -100,6 +106,7 @@ class IngestReport:
             "unchanged": self.unchanged,
             "relabelled": self.relabelled,
             "pruned": self.pruned,
+            "pruned_ids": list(self.pruned_ids),
             "skipped": [_failure(item) for item in self.skipped],
             "failed": [_failure(item) for item in self.failed],
             "sections": self.sections,

@@ -55,7 +55,13 @@ from lmk_integrations.qdrant.schema import (
 )
 from lmk_integrations.qdrant.search import Searcher
 from lmk_integrations.qdrant.store import QdrantSink, only, sections_of
-from lmk_integrations.qdrant.texts import StoredDocument, parts_of, read_documents
+from lmk_integrations.qdrant.texts import (
+    DocumentFacts,
+    StoredDocument,
+    document_facts,
+    parts_of,
+    read_documents,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +153,7 @@ class LandmarkIndex:
             iterable of these.
         prune: delete documents of the given folders whose file is gone, after a complete walk.
             A file that include or exclude leaves out is not gone.
-        dry_run: read, cut and count, but neither encode nor store.
+        dry_run: read, cut and count, but neither encode nor store nor delete.
         fail_fast: raise DocumentError at the first item that fails instead of going on.
         on_progress: called with the growing report. stop: set it to end after the batch in flight.
         Raises StoreError; everything stored until then is kept.
@@ -167,19 +173,13 @@ class LandmarkIndex:
             stop=stop or threading.Event(),
         )
         report = run_pipeline(reading.documents(), encoder, sink, pipeline)
-        if prune and not report.interrupted and not dry_run:
-            report.pruned = self._prune(reading, sink)
+        if prune and not report.interrupted:
+            report.pruned_ids = _gone(reading, sink)
+            if not dry_run:
+                _delete_all(sink, report.pruned_ids)
         if isinstance(self.client, EdgeClient) and not report.interrupted and not dry_run:
             self.client.optimize_apart(self.collection, only_if_worth_it=True)
         return report
-
-    def _prune(self, reading: Sources, sink: Sink) -> int:
-        doomed = [
-            doc_id
-            for name, root in reading.complete_folders
-            for doc_id in gone(sink.doc_ids(f"{name}/", root), reading.seen_ids)
-        ]
-        return sum(sink.delete(doomed[i : i + 64]) for i in range(0, len(doomed), 64))
 
     def delete(self, doc_ids: str | Sequence[str]) -> int:
         """Delete documents and items by id, and a document's items by the document's id.
@@ -350,6 +350,11 @@ class LandmarkIndex:
             chosen = models.Filter(must=filter, must_not=only("head"))
             yield from self._sink().records(chosen, keys)
 
+    def documents(self) -> Iterator[DocumentFacts]:
+        """The documents stored, in no order, read as they are asked for."""
+        if self.exists:
+            yield from document_facts(self._sink())
+
     def count(self, doc_id: str | None = None) -> int:
         """Documents stored, or the sections of one document."""
         if not self.exists:
@@ -491,3 +496,17 @@ class LandmarkIndex:
         if self.encoder is None:
             raise ConfigError(f"{what} needs an encoder: LandmarkIndex(client, name, LMKEncoder())")
         return self.encoder
+
+
+def _gone(reading: Sources, sink: Sink) -> list[str]:
+    """The ids of stored documents whose file is gone from a folder that was walked to its end."""
+    return [
+        doc_id
+        for name, root in reading.complete_folders
+        for doc_id in gone(sink.doc_ids(f"{name}/", root), reading.seen_ids)
+    ]
+
+
+def _delete_all(sink: Sink, doc_ids: Sequence[str]) -> None:
+    for first in range(0, len(doc_ids), 64):
+        sink.delete(doc_ids[first : first + 64])

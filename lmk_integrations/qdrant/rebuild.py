@@ -124,7 +124,7 @@ def rebuild(
     if report.interrupted:
         return report
     if prune or not in_place:  # in a new collection nothing is wanted but what is there now
-        report.ingest.pruned = given.prune(open_sink(client, target))
+        report.ingest.pruned_ids = given.prune(open_sink(client, target))
     check = Check(client, target, report.old, given, report.ingest, recipe)
     report.problems += check.failures(allow=allow_failures)
     report.problems += check.stored(allow=allow_failures)

@@ -62,14 +62,16 @@ class Given:
         mine = (doc_id for doc_id in stored if doc_id.startswith(prefix))
         return set(gone(mine, self.reading.seen_ids))
 
-    def prune(self, sink: QdrantSink) -> int:
-        """Delete what is gone from the folders that were walked to their end."""
+    def prune(self, sink: QdrantSink) -> list[str]:
+        """Delete what is gone from the folders that were walked to their end. Returns its ids."""
         doomed = [
             doc_id
             for root, key in self.reading.complete_folders
             for doc_id in self.gone(sink.doc_ids(f"{root}/", key), root)
         ]
-        return sum(sink.delete(page) for page in _pages(doomed))
+        for page in _pages(doomed):
+            sink.delete(page)
+        return doomed
 
 
 class Check:

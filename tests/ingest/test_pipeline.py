@@ -680,13 +680,16 @@ def test_prune_knows_the_entries_of_a_file(edge_index: LandmarkIndex, tmp_path: 
 
 
 def test_prune_waits_for_a_complete_walk(edge_index: LandmarkIndex, tmp_path: Path) -> None:
-    """A run that was stopped, or only tried, removes nothing."""
+    """A run that was stopped, or only tried, removes nothing; the latter says what would go."""
     folder = write(tmp_path / "one", a="Text of a.", b="Text of b.")
     edge_index.ingest([folder])
     (folder / "a.txt").unlink()
     stop = threading.Event()
     stop.set()
     assert edge_index.ingest([folder], prune=True, stop=stop).pruned == 0
-    assert edge_index.ingest([folder], prune=True, dry_run=True).pruned == 0
+    tried = edge_index.ingest([folder], prune=True, dry_run=True)
+    assert (tried.pruned, tried.pruned_ids) == (1, ["one/a.txt"])
     assert edge_index.count() == 2
-    assert edge_index.ingest([folder], prune=True).pruned == 1
+    done = edge_index.ingest([folder], prune=True)
+    assert (done.pruned, done.pruned_ids) == (1, ["one/a.txt"])
+    assert edge_index.count() == 1
