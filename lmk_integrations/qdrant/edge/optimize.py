@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,10 @@ _CHILD = """
 import sys
 sys.path[:] = {path!r}
 if sys.platform == "linux":
-    import ctypes
+    import ctypes, os
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+    if os.getppid() != int(sys.argv[2]):  # it was gone before that
+        sys.exit("its parent has ended")
 import qdrant_edge
 shard = qdrant_edge.EdgeShard.load(sys.argv[1])
 shard.optimize()
@@ -31,7 +34,14 @@ def optimize_in_child(directory: Path) -> bool:
     never results.
     """
     child = subprocess.Popen(
-        [sys.executable, "-B", "-c", _CHILD.format(path=sys.path), str(directory)],
+        [
+            sys.executable,
+            "-B",
+            "-c",
+            _CHILD.format(path=sys.path),
+            str(directory),
+            str(os.getpid()),
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
