@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from lmk_integrations.encoder.backends.base import Floats, Ints, WindowInput
+from lmk_integrations.encoder.backends.memory import keep_large_blocks
 from lmk_integrations.encoder.backends.packed import PackedEncoder, packed_encoder
 from lmk_integrations.encoder.backends.padded import PaddedEncoder
 from lmk_integrations.errors import ConfigError, ModelError
@@ -46,6 +47,8 @@ class TorchBackend:
         self._device = pick_device(device)
         self.device = str(self._device)
         self.dtype = _pick_dtype(dtype, self._device)
+        if self._device.type == "cpu":
+            keep_large_blocks()
         model, self.config = load_transformer(directory, DTYPES[self.dtype])
         model.to(self._device)
         self.dim = int(self.config.hidden_size)
