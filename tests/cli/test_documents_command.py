@@ -18,7 +18,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("place")
     for name, text in {
         "mine/bees.txt": "The bees came back to the hive.",
-        "mine/notes/rye.txt": "Rye bread needs a sourdough.",
+        "mine/notes/rye.txt": "Rye bread needs a sourdough, and time.",
         "yours/bees.txt": "Other bees came to other hives.",
     }.items():
         (here / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,9 +66,9 @@ def test_info_lists_documents(place: Path) -> None:
     head, *lines = shown.stdout.splitlines()
     assert head.split() == ["sections", "tokens", "document"]
     assert sorted(line.split() for line in lines) == [
-        ["1", "7", "yours/bees.txt"],
+        ["1", "11", "mine/notes/rye.txt"],
         ["1", "8", "mine/bees.txt"],
-        ["1", "9", "mine/notes/rye.txt"],
+        ["1", "8", "yours/bees.txt"],
     ]
     done = lmk("info", "-c", "c", "--documents", "--json", cwd=place)
     *rows, last = [json.loads(line) for line in done.stdout.splitlines()]
@@ -79,7 +79,7 @@ def test_info_lists_documents(place: Path) -> None:
         "title": "rye",
         "source": "notes/rye.txt",
         "sections": 1,
-        "tokens": 9,
+        "tokens": 11,
     } in rows
     assert len(rows) == 3
     unnamed = lmk("info", "--documents", cwd=place)
