@@ -22,7 +22,7 @@ from qdrant_client import models as m
 from lmk_integrations import LandmarkIndex
 from lmk_integrations.encoder.plain import PlainEncoder
 from lmk_integrations.errors import StoreError, StoreLockedError
-from lmk_integrations.qdrant.edge import EdgeClient, collection, optimize
+from lmk_integrations.qdrant.edge import EdgeClient, collection, optimize, shards
 from lmk_integrations.records import Document
 
 DIM = 16
@@ -243,6 +243,34 @@ def test_a_backup_taken_while_writing_is_whole(tmp_path: Path) -> None:
             assert least <= count <= most
             assert count % 100 == 0
             assert len(copy.retrieve("c", list(range(count)))) == count
+
+
+def test_writing_waits_for_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes meanwhile is written afterwards, and is not in the copy."""
+    begun, go_on = threading.Event(), threading.Event()
+    really = shutil.copytree
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        begun.set()
+        assert go_on.wait(600)
+        return really(*arguments, **options)
+
+    monkeypatch.setattr(shards.shutil, "copytree", slowly)
+    with EdgeClient(tmp_path / "s") as client:
+        make(client, 10)
+        backing = threading.Thread(target=client.backup, args=(tmp_path / "backup",))
+        backing.start()
+        assert begun.wait(600)
+        writing = threading.Thread(target=put, args=(client, 10, 10))
+        writing.start()
+        writing.join(0.3)
+        assert writing.is_alive()
+        go_on.set()
+        backing.join(600)
+        writing.join(600)
+        assert client.count("c").count == 20
+    with EdgeClient(tmp_path / "backup") as copy:
+        assert copy.count("c").count == 10
 
 
 def test_a_backup_restores(tmp_path: Path) -> None:
