@@ -38,7 +38,7 @@ OTHERS = [
         Variant(f"formula, bm25 x {weight}", {}, HybridWeights(1.0, weight))
         for weight in (0.01, 0.02, 0.03, 0.05, 0.06, 0.1)
     ),
-    *(Variant(f"prefetch {depth}", {"prefetch": depth}) for depth in (16, 32, 64, 256, 512)),
+    *(Variant(f"prefetch {depth}", {"prefetch": depth}) for depth in (16, 32, 128, 256, 512)),
     *(Variant(f"rrf k {k}", {"fusion": "rrf"}, HybridWeights(rrf_k=k)) for k in (2, 20, 60)),
     Variant("dbsf", {"fusion": "dbsf"}),
 ]

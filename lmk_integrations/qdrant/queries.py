@@ -17,7 +17,7 @@ MODES: tuple[str, ...] = get_args(Mode)
 Fusion = Literal["formula", "rrf", "dbsf"]
 FUSIONS: tuple[str, ...] = get_args(Fusion)
 
-DEFAULT_PREFETCH = 128
+DEFAULT_PREFETCH = 64
 
 
 @dataclass(frozen=True, slots=True)
