@@ -18,7 +18,6 @@ import pytest
 
 from lmk_integrations import LMKEncoder
 
-
 # Graphs are exported by these tests for these tests, by processes that they start, too.
 os.environ["LMK_CACHE"] = tempfile.mkdtemp(prefix="lmk-cache-")
 atexit.register(shutil.rmtree, os.environ["LMK_CACHE"], ignore_errors=True)
