@@ -99,7 +99,7 @@ class LlamaIndex:
         cut = cut_tokens(self._embedding._model, shown)
         return {"seconds": seconds, "points": points, "cut": cut}
 
-    def _sizes(self) -> dict[str, int]:
+    def _sizes(self) -> dict[str, Any]:
         if not self._whole:
             return {}
         special = self._tokenizer.num_special_tokens_to_add()
