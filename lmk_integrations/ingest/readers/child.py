@@ -18,6 +18,13 @@ if sys.platform != "win32":  # Windows has no such limits
     import resource
 
 
+# Memory to let go when there is none left. So large that the system gets it back at once.
+_RESERVE_BYTES = 40 << 20
+_reserve: list[bytearray] = []
+
+_OUT_OF_MEMORY = b'{"reason": "memory", "message": ""}'
+
+
 def main() -> None:
     """Answer requests until the parent closes our input."""
     requests = sys.stdin.buffer
@@ -26,7 +33,12 @@ def main() -> None:
     os.dup2(2, 1)
     _never_write_files()
     for line in requests:
-        answer = json.dumps(_answer(json.loads(line))).encode()
+        try:
+            answer = json.dumps(_answer(json.loads(line))).encode()
+        except MemoryError:  # once more, while it was told of, or over the answer itself
+            _reserve.clear()
+            _lift_limit()
+            answer = _OUT_OF_MEMORY
         answers.write(len(answer).to_bytes(8, "big") + answer)
         answers.flush()
 
@@ -36,6 +48,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         parse = _PARSERS[request["kind"]]
         _lift_limit()
         _warm(request["kind"])
+        if not _reserve:
+            _reserve.append(bytearray(_RESERVE_BYTES))
         _limit(request["memory_mb"], request["timeout_s"])
         return {"parsed": parse(request).to_json()}
     except DocumentError as error:
@@ -43,6 +57,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     except MissingExtraError as error:
         return {"reason": "missing_extra", "message": str(error)}
     except MemoryError:
+        _reserve.clear()  # or there is nothing left to say so with
+        _lift_limit()
         return {"reason": "memory", "message": ""}
     except OSError as error:
         return {"reason": "unreadable", "message": f"it cannot be read: {error.strerror or error}"}
