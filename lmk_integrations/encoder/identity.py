@@ -12,7 +12,7 @@ from typing import Any
 
 from lmk_integrations.errors import ModelError
 
-ALGORITHM_VERSION = 1
+ALGORITHM_VERSION = 2
 """Raised when a change to this package changes the vectors of the same text."""
 
 # Facts of the file, not of the function that the weights compute.
