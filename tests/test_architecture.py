@@ -32,7 +32,12 @@ RANKS = {
     "cli": 8,
 }
 PURE = {"collections", "dataclasses", "itertools", "math", "typing", "__future__", "numpy"}
-READS_ENVIRONMENT = {"cli", "qdrant/connect.py", "encoder/backends/cache_folder.py"}
+READS_ENVIRONMENT = {
+    "cli",
+    "qdrant/connect.py",
+    "encoder/backends/cache_folder.py",
+    "encoder/backends/memory.py",
+}
 HEAVY = ["torch", "transformers", "langchain_core", "llama_index", "qdrant_client", "qdrant_edge"]
 
 
@@ -92,7 +97,7 @@ def test_core_is_pure(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_environment_is_read_at_the_edge(path):
-    """Only the command line, `connect` (a key) and the cache's place look at the environment."""
+    """Only the command line, a key, the cache's place and the allocator's own settings."""
     place = str(path.relative_to(PACKAGE))
     if part_of(path) in READS_ENVIRONMENT or place in READS_ENVIRONMENT:
         return

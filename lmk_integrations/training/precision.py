@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from lmk_integrations.encoder.backends.torch import cpu_multiplies_bfloat16
+from lmk_integrations.encoder.backends.hardware import cpu_multiplies_bfloat16
 from lmk_integrations.training.settings import Precision
 
 

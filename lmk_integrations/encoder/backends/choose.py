@@ -21,6 +21,7 @@ from lmk_integrations.encoder.backends.base import Backend, Ints
 from lmk_integrations.encoder.backends.cache_folder import cache_folder
 from lmk_integrations.encoder.backends.graph import Engine, GraphBackend
 from lmk_integrations.encoder.backends.graph_cache import GraphCache
+from lmk_integrations.encoder.backends.hardware import computes_on_cpu, cpu_multiplies_bfloat16
 from lmk_integrations.encoder.backends.onnx import OnnxRuntime
 from lmk_integrations.encoder.backends.openvino import OpenVINO
 from lmk_integrations.encoder.identity import digest_of
@@ -122,8 +123,6 @@ def _dtype(engine: Engine, settings: EncoderSettings) -> str:
         )
     dtype: str = settings.dtype
     if dtype == "auto":
-        from lmk_integrations.encoder.backends.torch import cpu_multiplies_bfloat16
-
         fast = "bfloat16" in engine.dtypes and cpu_multiplies_bfloat16()
         dtype = "bfloat16" if fast else "float32"
     if dtype not in engine.dtypes:
@@ -168,6 +167,4 @@ def _prefers_openvino(settings: EncoderSettings, model: ModelFacts) -> bool:
     config = json.loads((model.transformer / "config.json").read_text(encoding="utf-8"))
     if config.get("model_type") not in _LIKE_BERT or config.get("is_decoder"):
         return False
-    from lmk_integrations.encoder.backends.torch import cpu_multiplies_bfloat16, pick_device
-
-    return pick_device(settings.device).type == "cpu" and cpu_multiplies_bfloat16()
+    return computes_on_cpu(settings.device) and cpu_multiplies_bfloat16()

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from lmk_integrations.encoder.backends.base import Floats, Ints, WindowInput
+from lmk_integrations.encoder.backends.hardware import cpu_multiplies_bfloat16
 from lmk_integrations.encoder.backends.memory import keep_large_blocks
 from lmk_integrations.encoder.backends.packed import PackedEncoder, packed_encoder
 from lmk_integrations.encoder.backends.padded import PaddedEncoder
@@ -187,9 +188,3 @@ def _pick_dtype(dtype: str, device: torch.device) -> str:
     if device.type == "cpu" and cpu_multiplies_bfloat16():
         return "bfloat16"
     return "float32"
-
-
-def cpu_multiplies_bfloat16() -> bool:
-    """Whether the CPU has avx512_bf16 or amx; without them bfloat16 is emulated and slow."""
-    tests = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(getattr(torch.cpu, name, bool)() for name in tests)

@@ -25,10 +25,16 @@ def shared_cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def a_fast_cpu(monkeypatch, shared_cache):
     """The rule as on a CPU that multiplies bfloat16, whatever this one does."""
-    monkeypatch.setattr(torch_backend, "cpu_multiplies_bfloat16", lambda: True)
+    multiplies_bfloat16(monkeypatch, True)
     monkeypatch.setattr(torch_backend.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch_backend.torch.backends.mps, "is_available", lambda: False)
     monkeypatch.setenv("LMK_CACHE", str(shared_cache))
+
+
+def multiplies_bfloat16(monkeypatch, answer):
+    """Let the CPU be one that does or does not."""
+    for module in (choose, torch_backend):
+        monkeypatch.setattr(module, "cpu_multiplies_bfloat16", lambda: answer)
 
 
 def without(monkeypatch, *packages):
@@ -76,7 +82,7 @@ def test_auto_is_torch_without_openvino(tiny, monkeypatch, caplog):
 
 def test_auto_is_torch_on_a_slow_cpu(tiny, monkeypatch):
     """Without bfloat16 units the default dtype is float32, and that is torch's."""
-    monkeypatch.setattr(torch_backend, "cpu_multiplies_bfloat16", lambda: False)
+    multiplies_bfloat16(monkeypatch, False)
     encoder = LMKEncoder(tiny("bert"))
     assert (encoder.backend, encoder.dtype) == ("torch", "float32")
 
