@@ -62,16 +62,17 @@ def alternate(
 ) -> dict[str, list[float]]:
     """Let contenders take turns. Returns the seconds of each, by round.
 
-    Every round begins with another one, since whoever runs behind a heavy one may find the
-    machine warm, or its caches full. warmup: rounds before the first, not counted; they have
-    numbers from ``rounds`` on. on_round is called with (rounds done, all of them).
+    Every round has an order of its own, drawn from a fixed seed, since whoever always ran behind
+    the same one would find its threads still spinning, or the caches full. warmup: rounds before
+    the first, not counted; they have numbers from ``rounds`` on. on_round is called with (rounds
+    done, all of them).
     """
     names = list(contenders)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     numbers = [*range(rounds, rounds + warmup), *range(rounds)]
+    rng = np.random.default_rng(0)
     for turn, number in enumerate(numbers):
-        first = turn % len(names) if names else 0
-        for name in names[first:] + names[:first]:
+        for name in (names[place] for place in rng.permutation(len(names))):
             taken = contenders[name](number)
             if turn >= warmup:
                 seconds[name].append(taken)

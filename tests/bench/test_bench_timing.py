@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, permutations
+
 import pytest
 
 from lmk_integrations.bench.timing import Spread, alternate, percentile, ratios, spread
@@ -28,8 +30,8 @@ def test_ratios_are_paired():
         ratios(ours, theirs[:2])
 
 
-def test_turns_rotate_and_the_warm_up_is_not_counted():
-    """Three rounds after one to warm up; each begins with the next contender."""
+def test_everyone_has_a_turn_each_round_and_the_warm_up_is_not_counted():
+    """Three rounds after one to warm up, which has a number of its own."""
     calls: list[tuple[str, int]] = []
 
     def contender(name: str, factor: float):
@@ -47,7 +49,28 @@ def test_turns_rotate_and_the_warm_up_is_not_counted():
         on_round=lambda done, total: rounds.append((done, total)),
     )
     assert seconds == {"a": [1.0, 2.0, 3.0], "b": [10.0, 20.0, 30.0]}
-    in_turn = [("a", 3), ("b", 3), ("b", 0), ("a", 0), ("a", 1), ("b", 1), ("b", 2), ("a", 2)]
-    assert calls == in_turn
+    assert [number for _, number in calls] == [3, 3, 0, 0, 1, 1, 2, 2]
+    assert all({calls[at][0], calls[at + 1][0]} == {"a", "b"} for at in range(0, 8, 2))
     assert rounds == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert alternate({}, 2) == {}
+
+
+def test_no_one_runs_behind_the_same_one_always():
+    """In 50 rounds each of three runs right behind each other, in an order that repeats."""
+
+    def order() -> list[str]:
+        calls: list[str] = []
+
+        def contender(name: str):
+            def run(_: int) -> float:
+                calls.append(name)
+                return 1.0
+
+            return run
+
+        alternate({name: contender(name) for name in "abc"}, 50, warmup=0)
+        return calls
+
+    assert order() == order()
+    rounds = [order()[at : at + 3] for at in range(0, 150, 3)]
+    assert {pair for one in rounds for pair in pairwise(one)} == set(permutations("abc", 2))
