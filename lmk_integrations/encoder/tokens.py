@@ -24,7 +24,7 @@ _SPACES = np.array([chr(point).isspace() for point in range(0x3002)])  # none li
 
 _PART_CHARS = 16  # of a run that is broken up: so an unknown one counts as much as known text
 
-PIECE_CHARS = 1 << 20
+PIECE_CHARS = 1 << 18
 """A text is tokenised in pieces of at most this size: tokens take about 120 bytes per byte."""
 
 

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from qdrant_client import models
 
-from lmk_integrations.core.sections import max_section_rows
 from lmk_integrations.encoder import DocumentEncoder
 from lmk_integrations.encoder.settings import check_range
 from lmk_integrations.errors import (
     ConfigError,
-    SpaceMismatchError,
     StoreError,
 )
-from lmk_integrations.ingest.empty import EmptySink
-from lmk_integrations.ingest.ids import recipe_id
 from lmk_integrations.ingest.pipeline import PipelineOptions, run_pipeline
 from lmk_integrations.ingest.prune import gone
 from lmk_integrations.ingest.records import Sink
 from lmk_integrations.ingest.report import IngestReport
-from lmk_integrations.ingest.sources import READER_VERSION, ReadOptions, Sources
+from lmk_integrations.ingest.sources import ReadOptions, Sources
 from lmk_integrations.qdrant.aliases import aliases_of
-from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.connect import connect
 from lmk_integrations.qdrant.edge import EdgeClient
 from lmk_integrations.qdrant.filters import as_filter
 from lmk_integrations.qdrant.hits import SearchHit
 from lmk_integrations.qdrant.items import Item
+from lmk_integrations.qdrant.opened import OpenCollection
 from lmk_integrations.qdrant.queries import (
     DEFAULT_PREFETCH,
     FUSIONS,
@@ -45,16 +39,8 @@ from lmk_integrations.qdrant.queries import (
     QueryParts,
 )
 from lmk_integrations.qdrant.recheck import of_one_collection
-from lmk_integrations.qdrant.schema import (
-    CollectionIdentity,
-    check_space,
-    complete_indexes,
-    create_collection,
-    read_identity,
-    write_identity,
-)
 from lmk_integrations.qdrant.search import Searcher
-from lmk_integrations.qdrant.store import QdrantSink, only, sections_of
+from lmk_integrations.qdrant.store import only, sections_of
 from lmk_integrations.qdrant.texts import (
     DocumentFacts,
     StoredDocument,
@@ -63,13 +49,8 @@ from lmk_integrations.qdrant.texts import (
     read_documents,
 )
 
-logger = logging.getLogger(__name__)
-
 DEFAULT_PASSAGE_TOKENS = 128
-DEFAULT_LANGUAGE = "english"
 MAX_LIMIT = 1_000_000
-# A section has about 0.4 words that count (stop words gone) per token; BM25 wants to know.
-_WORDS_PER_TOKEN = 0.4
 
 
 class LandmarkIndex:
@@ -110,12 +91,10 @@ class LandmarkIndex:
         self.encoder = encoder
         self.passage_tokens = passage_tokens
         self.weights = weights or HybridWeights()
-        self._language = language
-        self._lock = threading.Lock()
         try:
-            self._identity: CollectionIdentity | None = None
-            self._section_tokens_asked = section_tokens
-            self._refresh()
+            self._opened = OpenCollection(
+                self.client, collection, encoder, section_tokens=section_tokens, language=language
+            )
         except BaseException:
             self.close()
             raise
@@ -133,6 +112,21 @@ class LandmarkIndex:
         """Close the client, if this index opened it."""
         if self._owns_client:
             self.client.close()
+
+    @property
+    def exists(self) -> bool:
+        """Whether the collection has been created, here or by someone else meanwhile."""
+        return self._opened.exists
+
+    @property
+    def section_tokens(self) -> int:
+        """The most tokens of the sections that are stored now."""
+        return self._opened.section_tokens
+
+    @property
+    def recipe(self) -> str:
+        """Equal recipes store the same points for the same text (hex)."""
+        return self._opened.recipe
 
     # -- filling ---------------------------------------------------------------------------
 
@@ -158,12 +152,12 @@ class LandmarkIndex:
         on_progress: called with the growing report. stop: set it to end after the batch in flight.
         Raises StoreError; everything stored until then is kept.
         """
-        encoder = self._needs_encoder("ingest")
+        encoder = self._opened.needs_encoder("ingest")
         options = options or ReadOptions()
         if prune and options.only is not None:
             raise ConfigError("prune looks for what is gone, so it cannot go with only=")
         reading = Sources(sources, options)
-        sink = self._ensure(encoder, dry_run=dry_run)
+        sink = self._opened.ensure(encoder, dry_run=dry_run)
         pipeline = PipelineOptions(
             section_tokens=self.section_tokens,
             recipe=self.recipe,
@@ -189,7 +183,7 @@ class LandmarkIndex:
         wanted = [doc_ids] if isinstance(doc_ids, str) else list(doc_ids)
         if not wanted or not self.exists:
             return 0
-        sink = self._sink()
+        sink = self._opened.sink()
         parts = parts_of(sink, wanted)
         if parts:
             sink.delete_where(models.Filter(must=[models.HasIdCondition(has_id=parts)]))
@@ -201,7 +195,7 @@ class LandmarkIndex:
         if wanted is None or wanted == models.Filter():
             raise ConfigError("an empty filter would delete everything; delete the collection")
         if self.exists:
-            self._sink().delete_where(wanted)
+            self._opened.sink().delete_where(wanted)
 
     def put(self, items: Sequence[Item]) -> None:
         """Store items, one point each; one of a known id takes the old one's place.
@@ -212,9 +206,10 @@ class LandmarkIndex:
         if not items:
             return
         if self.encoder is not None or not self.exists:
-            self._ensure(self._needs_encoder("put into a new collection"), dry_run=False)
-        assert self._identity is not None
-        self._sink().write_items(items, int(self._identity.space["dim"]))
+            encoder = self._opened.needs_encoder("put into a new collection")
+            self._opened.ensure(encoder, dry_run=False)
+        assert self._opened.identity is not None
+        self._opened.sink().write_items(items, int(self._opened.identity.space["dim"]))
 
     # -- looking ---------------------------------------------------------------------------
 
@@ -264,7 +259,7 @@ class LandmarkIndex:
         wanted = as_filter(filter)
 
         def ask() -> list[SearchHit]:
-            sparse = self._bm25().encode_query(query) if mode in ("bm25", "hybrid") else None
+            sparse = self._opened.bm25().encode_query(query) if mode in ("bm25", "hybrid") else None
             if mode == "bm25" and (sparse is None or not sparse.indices):
                 return []
             parts = QueryParts(
@@ -272,7 +267,7 @@ class LandmarkIndex:
                 sparse=sparse,
                 filter=wanted,
                 prefetch=max(prefetch, limit),
-                landmarks=self._identity is None or self._identity.landmarks,
+                landmarks=self._opened.identity is None or self._opened.identity.landmarks,
             )
             return Searcher(self.client, self.collection).run(
                 parts,
@@ -284,33 +279,16 @@ class LandmarkIndex:
                 passage_tokens=self.passage_tokens if passage_tokens is None else passage_tokens,
             )
 
-        return of_one_collection(ask, lambda: self._recipes, lambda: self._reread(mode != "bm25"))
-
-    def _reread(self, by_vector: bool) -> bool:
-        """Read the identity again. Returns whether it has changed.
-
-        Raises StoreError where the collection is gone, SpaceMismatchError where it has become one
-        that the vectors of this index cannot be compared with.
-        """
-        before = self._identity
-        self._refresh()
-        after = self._identity
-        if after is None:
-            raise StoreError(f"there is no collection {self.collection!r} any more")
-        if by_vector and before is not None:
-            try:
-                check_space(self.collection, after, before.space, before.model)
-            except SpaceMismatchError:
-                self._adopt(before)  # the next search must not pass
-                raise
-        return after != before
+        return of_one_collection(
+            ask, lambda: self._opened.recipes, lambda: self._opened.reread(mode != "bm25")
+        )
 
     def _query_vector(
         self, query: str, vector: Sequence[float] | None, *, needed: bool
     ) -> list[float]:
         if vector is not None:
-            assert self._identity is not None
-            given, dim = np.asarray(vector, np.float32), int(self._identity.space["dim"])
+            assert self._opened.identity is not None
+            given, dim = np.asarray(vector, np.float32), int(self._opened.identity.space["dim"])
             if given.shape != (dim,) or not np.isfinite(given).all():
                 raise ConfigError(
                     f"vector must be {dim} finite numbers, as in collection {self.collection!r}; "
@@ -320,7 +298,7 @@ class LandmarkIndex:
             return found
         if self.encoder is None and not needed:
             return []
-        encoder = self._needs_encoder("this search mode")
+        encoder = self._opened.needs_encoder("this search mode")
         return [float(x) for x in encoder.encode_queries([query])[0]]
 
     def get(self, doc_ids: str | Sequence[str]) -> dict[str, StoredDocument]:
@@ -329,13 +307,15 @@ class LandmarkIndex:
         Those that are not stored, or not completely, are left out.
         """
         wanted = [doc_ids] if isinstance(doc_ids, str) else list(doc_ids)
-        return read_documents(self._sink(), wanted) if self.exists else {}
+        return read_documents(self._opened.sink(), wanted) if self.exists else {}
 
     def points(
         self, point_ids: Sequence[str], *, with_vectors: bool = False
     ) -> dict[str, models.Record]:
         """Points by `SearchHit.id` with their payloads; ``vector["lmk"]`` too, if asked for."""
-        return self._sink().points(point_ids, with_vectors=with_vectors) if self.exists else {}
+        return (
+            self._opened.sink().points(point_ids, with_vectors=with_vectors) if self.exists else {}
+        )
 
     def scan(
         self,
@@ -348,12 +328,12 @@ class LandmarkIndex:
         """
         if self.exists:
             chosen = models.Filter(must=filter, must_not=only("head"))
-            yield from self._sink().records(chosen, keys)
+            yield from self._opened.sink().records(chosen, keys)
 
     def documents(self) -> Iterator[DocumentFacts]:
         """The documents stored, in no order, read as they are asked for."""
         if self.exists:
-            yield from document_facts(self._sink())
+            yield from document_facts(self._opened.sink())
 
     def count(self, doc_id: str | None = None) -> int:
         """Documents stored, or the sections of one document."""
@@ -366,7 +346,7 @@ class LandmarkIndex:
         """Facts about the collection, as JSON values. Raises StoreError where there is none."""
         if not self.exists:
             raise StoreError(f"there is no collection {self.collection!r}")
-        identity = self._identity
+        identity = self._opened.identity
         return {
             "collection": self.collection,
             "aliases": aliases_of(self.client, self.collection),
@@ -385,117 +365,6 @@ class LandmarkIndex:
             self.client, lambda: self.client.count(self.collection, count_filter=wanted, exact=True)
         )
         return int(result.count)
-
-    # -- identity --------------------------------------------------------------------------
-
-    @property
-    def exists(self) -> bool:
-        """Whether the collection has been created, here or by someone else meanwhile."""
-        if self._identity is None:
-            self._refresh()
-        return self._identity is not None
-
-    @property
-    def recipe(self) -> str:
-        """Equal recipes store the same points for the same text (hex)."""
-        encoder = self._needs_encoder("the recipe")
-        bm25 = self._bm25().to_dict()
-        return recipe_id(encoder.fingerprint, self.section_tokens, READER_VERSION, bm25)
-
-    def _recipe_parts(self, encoder: DocumentEncoder) -> dict[str, Any]:
-        return {
-            **encoder.fingerprint_parts,
-            "section_tokens": self.section_tokens,
-            "reader": READER_VERSION,
-            "id": self.recipe,
-        }
-
-    def _open(self) -> CollectionIdentity | None:
-        if not call(self.client, lambda: self.client.collection_exists(self.collection)):
-            return None
-        identity = read_identity(self.client, self.collection)
-        if identity is None:
-            raise StoreError(
-                f"collection {self.collection!r} was not made by lmk-integrations: it has no "
-                "landmark vectors. Ingest into a collection of another name"
-            )
-        if self.encoder is not None:
-            space = self.encoder.space_parts.to_dict()
-            check_space(self.collection, identity, space, self.encoder.model_name)
-        stored = identity.bm25.get("language")
-        if self._language is not None and self._language != stored:
-            raise ConfigError(
-                f"collection {self.collection!r} was created with language={stored!r}, which "
-                f"cannot change to {self._language!r}; ingest into a new collection"
-            )
-        return identity
-
-    def _refresh(self) -> None:
-        """Read the collection's identity, and settle what depends on it."""
-        self._adopt(self._open())
-
-    def _adopt(self, identity: CollectionIdentity | None) -> None:
-        self._identity = identity
-        # Recipes of sections known to be in it; there are several after a change of granularity.
-        self._recipes = set() if identity is None else {str(identity.recipe.get("id"))}
-        self.section_tokens = self._section_tokens(self._section_tokens_asked)
-
-    def _section_tokens(self, asked: int | None) -> int:
-        if asked is None and self._identity is not None:
-            asked = int(self._identity.recipe["section_tokens"])
-        if self.encoder is None:
-            return asked or 0
-        tokens = self.encoder.default_section_tokens if asked is None else asked
-        most = self.encoder.max_section_tokens
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens <= most:
-            raise ConfigError(
-                f"section_tokens={tokens!r} must be a whole number from 1 to {most}: Qdrant "
-                f"stores at most {max_section_rows(self.encoder.dim)} landmarks of "
-                f"{self.encoder.dim} dimensions in one point"
-            )
-        return tokens
-
-    def _bm25(self) -> Bm25Encoder:
-        if self._identity is not None:
-            return Bm25Encoder.from_dict(dict(self._identity.bm25))
-        length = max(1, round(self.section_tokens * _WORDS_PER_TOKEN))
-        return Bm25Encoder(self._language or DEFAULT_LANGUAGE, avg_len=float(length))
-
-    def _sink(self) -> QdrantSink:
-        return QdrantSink(self.client, self.collection, self._bm25())
-
-    def _ensure(self, encoder: DocumentEncoder, *, dry_run: bool) -> QdrantSink | EmptySink:
-        """The sink; creates the collection, and notes a new recipe, unless this is a dry run."""
-        with self._lock:
-            self._refresh()  # others may have made it meanwhile, or deleted it
-            parts = self._recipe_parts(encoder)
-            if self._identity is None:
-                if dry_run:
-                    return EmptySink()
-                identity = CollectionIdentity(
-                    space=encoder.space_parts.to_dict(),
-                    model=encoder.model_name,
-                    recipe=parts,
-                    bm25=self._bm25().to_dict(),
-                    landmarks=encoder.has_landmarks,
-                )
-                create_collection(self.client, self.collection, identity)
-                self._identity = identity
-                return self._sink()
-            if not dry_run:
-                complete_indexes(self.client, self.collection)
-            if dict(self._identity.recipe) != parts and not dry_run:
-                logger.info(
-                    "collection %s: documents are stored under a new recipe", self.collection
-                )
-                self._identity = replace(self._identity, recipe=parts)
-                write_identity(self.client, self.collection, self._identity)
-        return self._sink()
-
-    def _needs_encoder(self, what: str) -> DocumentEncoder:
-        if self.encoder is None:
-            raise ConfigError(f"{what} needs an encoder: LandmarkIndex(client, name, LMKEncoder())")
-        return self.encoder
 
 
 def _gone(reading: Sources, sink: Sink) -> list[str]:

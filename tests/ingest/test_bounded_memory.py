@@ -38,7 +38,7 @@ def ingested(what: str, amount: int, place: Path, encoder: str = "stand-in") -> 
 
 @pytest.mark.parametrize(
     ("size", "most_mb"),
-    [(10 * MB, 600), pytest.param(GB, 2048, marks=pytest.mark.slow)],
+    [(10 * MB, 300), pytest.param(GB, 2048, marks=pytest.mark.slow)],
     ids=["10 MB", "1 GB"],
 )
 def test_a_long_text_is_never_whole_in_memory(size: int, most_mb: int, tmp_path: Path) -> None:
