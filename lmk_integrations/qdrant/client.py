@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,8 @@ else:
     StoreClient = QdrantClient
 
 Result = TypeVar("Result")
+
+PAGE = 256  # points read at once
 
 # qdrant-client's in-memory store cannot be read in one thread while another one writes.
 _LOCAL_GUARD = threading.RLock()
@@ -48,6 +50,37 @@ def call(client: StoreClient, request: Callable[[], Result]) -> Result:
     """
     with guard(client):
         return call_with_retry(request)
+
+
+def scroll(
+    client: StoreClient,
+    collection: str,
+    wanted: models.Filter | None,
+    *,
+    payload: Any,
+    vectors: Any = False,
+    page: int = PAGE,
+) -> Iterator[models.Record]:
+    """All points that a filter chooses, in the order of their ids, read in pages of so many.
+
+    payload, vectors: as `scroll`'s with_payload and with_vectors.
+    """
+    offset: Any = None
+    while True:
+        records, offset = call(
+            client,
+            lambda offset=offset: client.scroll(  # type: ignore[misc]
+                collection,
+                scroll_filter=wanted,
+                limit=page,
+                offset=offset,
+                with_payload=payload,
+                with_vectors=vectors,
+            ),
+        )
+        yield from records
+        if offset is None:
+            return
 
 
 def write(client: StoreClient, request: Callable[[], models.UpdateResult]) -> None:

@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 from qdrant_client import models
 
-from lmk_integrations.qdrant.client import StoreClient, call
+from lmk_integrations.qdrant.client import PAGE, StoreClient, call
 from lmk_integrations.qdrant.schema import RECORD
 
-PAGE = 256
 MAX_POINTS = 128
 # Of a request's body. A server takes 32 MiB; proxies before it often less than it.
 MAX_BYTES = 12 << 20

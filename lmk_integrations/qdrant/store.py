@@ -21,7 +21,7 @@ from lmk_integrations.ingest.records import (
 )
 from lmk_integrations.ingest.writer import MAX_BATCH_BYTES
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
-from lmk_integrations.qdrant.client import StoreClient, call, is_remote, write
+from lmk_integrations.qdrant.client import PAGE, StoreClient, call, is_remote, scroll, write
 from lmk_integrations.qdrant.items import Item, item_point
 from lmk_integrations.qdrant.pieces import Pieces
 from lmk_integrations.qdrant.points import (
@@ -35,7 +35,6 @@ from lmk_integrations.qdrant.upsert import upsert
 
 Result = TypeVar("Result")
 
-_PAGE = 256
 # Replicas may be a moment behind what has been acknowledged.
 _LOOKS = (0.0, 0.5, 2.0)
 
@@ -115,9 +114,9 @@ class QdrantSink:
         """Points by id, with their payloads, and their own vectors where asked for."""
         vectors: Any = [LMK] if with_vectors else False
         found: dict[str, models.Record] = {}
-        for first in range(0, len(ids), _PAGE):
+        for first in range(0, len(ids), PAGE):
             # Another store's ids may be numbers.
-            page = [int(one) if one.isdecimal() else one for one in ids[first : first + _PAGE]]
+            page = [int(one) if one.isdecimal() else one for one in ids[first : first + PAGE]]
             records = self._call(
                 lambda page=page: self._client.retrieve(  # type: ignore[misc]
                     self._collection, page, with_payload=True, with_vectors=vectors
@@ -132,7 +131,7 @@ class QdrantSink:
         batch: list[models.PointStruct] = []
         size = 0
         for item, point in zip(items, points, strict=True):
-            if batch and (len(batch) >= _PAGE or size + item.n_bytes > MAX_BATCH_BYTES):
+            if batch and (len(batch) >= PAGE or size + item.n_bytes > MAX_BATCH_BYTES):
                 self._upsert(batch)
                 batch, size = [], 0
             batch.append(point)
@@ -203,8 +202,8 @@ class QdrantSink:
 
     def _retrieve(self, ids: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Ids and payloads of the points that exist."""
-        for first in range(0, len(ids), _PAGE):
-            page = ids[first : first + _PAGE]
+        for first in range(0, len(ids), PAGE):
+            page = ids[first : first + PAGE]
             records = self._call(
                 lambda page=page: self._client.retrieve(  # type: ignore[misc]
                     self._collection, page, with_payload=True
@@ -218,21 +217,7 @@ class QdrantSink:
     def _scroll(
         self, wanted: models.Filter, *, payload: Any, vectors: Any = False
     ) -> Iterator[models.Record]:
-        offset: Any = None
-        while True:
-            records, offset = self._call(
-                lambda offset=offset: self._client.scroll(  # type: ignore[misc]
-                    self._collection,
-                    scroll_filter=wanted,
-                    limit=_PAGE,
-                    offset=offset,
-                    with_payload=payload,
-                    with_vectors=vectors,
-                )
-            )
-            yield from records
-            if offset is None:
-                return
+        return scroll(self._client, self._collection, wanted, payload=payload, vectors=vectors)
 
     def _upsert(self, points: list[models.PointStruct]) -> None:
         self._pieces.write(points)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from qdrant_client import models
@@ -21,7 +21,7 @@ from lmk_integrations.ingest.identify import EMPTY, identify, readable
 from lmk_integrations.ingest.ids import head_id, item_id, section_id
 from lmk_integrations.ingest.prune import gone
 from lmk_integrations.ingest.sources import ReadOptions, Sources
-from lmk_integrations.qdrant.client import call
+from lmk_integrations.qdrant.client import PAGE, call, scroll
 from lmk_integrations.qdrant.index import LandmarkIndex
 from lmk_integrations.qdrant.move_pages import KINDS
 from lmk_integrations.qdrant.schema import RECORD, complete_indexes, missing_indexes, read_identity
@@ -32,7 +32,6 @@ from lmk_integrations.records import Document, Failure
 
 logger = logging.getLogger(__name__)
 
-_PAGE = 256
 _AT_ONCE = 32  # documents
 
 
@@ -190,22 +189,15 @@ class _Look:
     def _scroll(
         self, wanted: models.Filter | None, payload: Any, *, vectors: bool
     ) -> Iterator[models.Record]:
-        offset: Any = None
-        while not self._stop.is_set():
-            records, offset = call(
-                self._client,
-                lambda offset=offset: self._client.scroll(  # type: ignore[misc]
-                    self._name,
-                    scroll_filter=wanted,
-                    limit=_AT_ONCE if vectors else _PAGE,
-                    offset=offset,
-                    with_payload=payload,
-                    with_vectors=vectors,
-                ),
-            )
-            yield from records
-            if offset is None:
-                return
+        found = scroll(
+            self._client,
+            self._name,
+            wanted,
+            payload=payload,
+            vectors=vectors,
+            page=_AT_ONCE if vectors else PAGE,
+        )
+        return takewhile(lambda _: not self._stop.is_set(), found)
 
     # -- with its source -------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from qdrant_client import models
 
 from lmk_integrations.ingest.ids import head_id, section_id
 from lmk_integrations.ingest.records import Version
-from lmk_integrations.qdrant.client import StoreClient, call
+from lmk_integrations.qdrant.client import StoreClient, call, scroll
 from lmk_integrations.qdrant.points import uncovered_text
 from lmk_integrations.qdrant.schema import RECORD, CollectionIdentity
 from lmk_integrations.qdrant.store import sections_of
@@ -140,22 +139,10 @@ class Documents:
             problems.append(Problem("stale", doc_id, message, tuple(leftovers), needed))
 
     def _sections(self, doc_id: str) -> Iterator[models.Record]:
-        offset: Any = None
-        while True:
-            records, offset = call(
-                self._client,
-                lambda offset=offset: self._client.scroll(  # type: ignore[misc]
-                    self._collection,
-                    scroll_filter=sections_of([doc_id]),
-                    limit=_PAGE,
-                    offset=offset,
-                    with_payload=True,
-                    with_vectors=True,
-                ),
-            )
-            yield from records
-            if offset is None:
-                return
+        wanted = sections_of([doc_id])
+        return scroll(
+            self._client, self._collection, wanted, payload=True, vectors=True, page=_PAGE
+        )
 
 
 def compare_text(stored: Stored, text: str | TextSource) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stored_points import dump
 
 _WORDS = [
     "amber",
@@ -44,19 +45,6 @@ def story(seed: int, sentences: int) -> str:
         words = [rng.choice(_WORDS) for _ in range(8)]
         made.append(f"The {' '.join(words)}." + ("\n\n" if number % 5 == 4 else " "))
     return "".join(made)
-
-
-def dump(client: Any, collection: str = "c") -> dict[str, Any]:
-    """Every point by id: its payload and its vectors."""
-    found: dict[str, Any] = {}
-    offset = None
-    while True:
-        records, offset = client.scroll(
-            collection, limit=500, offset=offset, with_payload=True, with_vectors=True
-        )
-        found |= {str(record.id): (record.payload, record.vector) for record in records}
-        if offset is None:
-            return found
 
 
 def points_of(client: Any, doc_id: str, kind: str) -> list[dict[str, Any]]:

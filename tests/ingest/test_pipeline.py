@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ingest_data import assert_same_points, dump, points_of, story
+from ingest_data import assert_same_points, points_of, story
 from qdrant_client import models
+from stored_points import dump
 
 import lmk_integrations.ingest.writer as writer_module
 from lmk_integrations import (

@@ -30,6 +30,7 @@ class Behind:
         with self._mutex:
             try:
                 return getattr(self, op)(*arguments)
+            # What qdrant_client's own store raises for requests that a server refuses.
             except (ValueError, KeyError, AssertionError, NotImplementedError) as error:
                 text = str(error)
                 missing = "not found" in text

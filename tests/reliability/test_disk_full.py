@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from processes import Child
-from word_encoder import WordEncoder, assert_same, corpus, dump
+from stored_points import dump
+from word_encoder import WordEncoder, assert_same, corpus
 
 from lmk_integrations import LandmarkIndex, StoreError, connect
 from lmk_integrations.qdrant.edge import space

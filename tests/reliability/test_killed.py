@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from processes import Child, kill, killed_until_done, timed
 from qdrant_server import serve
-from word_encoder import WordEncoder, assert_same, corpus, dump
+from stored_points import dump
+from word_encoder import WordEncoder, assert_same, corpus
 
 from lmk_integrations import LandmarkIndex, connect
 

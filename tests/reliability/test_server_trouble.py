@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from qdrant_server import Fault, Server, serve
-from word_encoder import WordEncoder, assert_same, corpus, dump, prose
+from stored_points import dump
+from word_encoder import WordEncoder, assert_same, corpus, prose
 
 from lmk_integrations import Document, LandmarkIndex, StoreError, connect
 from lmk_integrations.core.sections import max_section_rows

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from processes import Child
 from qdrant_server import serve
-from word_encoder import WordEncoder, assert_same, corpus, dump
+from stored_points import dump
+from word_encoder import WordEncoder, assert_same, corpus
 
 from lmk_integrations import Document, LandmarkIndex
 from lmk_integrations.qdrant import verify

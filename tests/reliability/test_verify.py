@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from qdrant_client import models as m
 from qdrant_server import serve
-from word_encoder import WordEncoder, assert_same, corpus, dump, prose
+from stored_points import dump
+from word_encoder import WordEncoder, assert_same, corpus, prose
 
 from lmk_integrations import Document, LandmarkIndex, StoreError, connect
 from lmk_integrations.encoder.plain import PlainEncoder
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.qdrant import verify
+from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.items import Item
 
 SHAPE = {"small": 4, "long": 1, "sections": 6}
@@ -239,7 +241,7 @@ def test_a_text_altered_everywhere_in_its_point(memory: LandmarkIndex) -> None:
     forged = text.replace("river", "rivet", 1)
     assert forged != text
     node = record.payload["_node_content"].replace(text, forged)
-    sparse = memory._bm25().encode_document(forged)
+    sparse = Bm25Encoder.from_dict(memory.info()["bm25"]).encode_document(forged)
     put(
         memory,
         record,

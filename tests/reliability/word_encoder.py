@@ -141,19 +141,6 @@ def corpus(small: int = 30, long: int = 2, sections: int = 40) -> list[Document]
     return documents
 
 
-def dump(client: Any, collection: str = "c") -> dict[str, Any]:
-    """Every point by id: its payload and its vectors."""
-    found: dict[str, Any] = {}
-    offset = None
-    while True:
-        records, offset = client.scroll(
-            collection, limit=500, offset=offset, with_payload=True, with_vectors=True
-        )
-        found |= {str(record.id): (record.payload, record.vector) for record in records}
-        if offset is None:
-            return found
-
-
 def assert_same(got: dict[str, Any], expected: dict[str, Any]) -> None:
     """The same ids, payloads to the last character, vectors but for the last bits."""
     assert got.keys() == expected.keys()
