@@ -29,7 +29,8 @@ RANKS = {
     "evaluation": 6,
     "bench": 6,
     "training": 7,
-    "cli": 8,
+    "study": 8,
+    "cli": 9,
 }
 PURE = {"collections", "dataclasses", "itertools", "math", "typing", "__future__", "numpy"}
 READS_ENVIRONMENT = {

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lmk_integrations._extras import require
 
 Points = Sequence[tuple[float, float]]
+
+
+@dataclass(slots=True)
+class Panel:
+    """One picture of several. lines: name -> (x, y, low, high) points, with their intervals."""
+
+    title: str
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float, float, float]]]
+    log_x: bool = False
 
 
 def check_plot(path: Path) -> None:
@@ -31,4 +43,27 @@ def draw(path: Path, lines: Mapping[str, Points], *, title: str, x: str, y: str)
     axes.set(title=title, xlabel=x, ylabel=y, xscale="log", yscale="log")
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend(fontsize="small")
+    figure.savefig(path)
+
+
+def draw_panels(path: Path, panels: Sequence[Panel]) -> None:
+    """Panels side by side. The suffix says the format."""
+    require("matplotlib", extra="bench")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.0 * len(panels), 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for name, points in panel.lines.items():
+            at, value, low, high = zip(*points, strict=True)
+            [line] = axes.plot(at, value, marker="o", label=name)
+            axes.fill_between(at, low, high, color=line.get_color(), alpha=0.15)
+        axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+        if panel.log_x:
+            ticks = sorted({point[0] for points in panel.lines.values() for point in points})
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize="small")
     figure.savefig(path)

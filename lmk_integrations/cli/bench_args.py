@@ -22,6 +22,7 @@ def add_bench(commands: Subparsers, epilog: str) -> None:
     _encode(kinds, epilog)
     _ingest(kinds, epilog)
     _search(kinds, epilog)
+    _pooling(kinds, epilog)
 
 
 def _encode(kinds: Subparsers, epilog: str) -> None:
@@ -146,6 +147,55 @@ def _search(kinds: Subparsers, epilog: str) -> None:
     _output(parser)
 
 
+def _pooling(kinds: Subparsers, epilog: str) -> None:
+    parser = kinds.add_parser(
+        "pooling",
+        help="cls, mean and lmk pooling, trained and compared by length",
+        description="Train one small encoder three times, with cls, mean and lmk pooling under one "
+        "recipe on texts of at most 512 tokens, then rank documents of up to 8,192 tokens with "
+        "each. Takes hours; everything is kept in --out, and the same command goes on where it "
+        "stopped.",
+        epilog=epilog,
+    )
+    parser.add_argument("text", metavar="TEXT", help="files to train on: plain text, or packed .xz")
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="retrieval sets in BEIR's layout, which are cut to each length and never trained on",
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="where everything is kept")
+    parser.add_argument(
+        "--base", metavar="M", help="the teacher and its words (default: all-MiniLM-L6-v2)"
+    )
+    parser.add_argument(
+        "--seeds", type=_sizes, default=(0,), metavar="N[,N...]", help="trainings (default: 0)"
+    )
+    parser.add_argument(
+        "--lengths",
+        type=_sizes,
+        default=(256, 512, 1024, 2048, 4096, 8192),
+        metavar="N[,N...]",
+        help="tokens of the documents (default: 256,512,1024,2048,4096,8192)",
+    )
+    for option, default, what in (
+        ("--layers", 4, "of the small encoder, 6 at most"),
+        ("--distil-steps", 900, "of the distillation that all start from"),
+        ("--steps", 300, "of each training"),
+        ("--batch", 64, "pairs in a step"),
+        ("--documents", 60, "with a planted fact, at each length"),
+        ("--set-documents", 150, "of each retrieval set, at most"),
+    ):
+        parser.add_argument(
+            option, type=int, default=default, metavar="N", help=f"{what} (default: {default})"
+        )
+    parser.add_argument(
+        "--device", default="auto", metavar="D", help="cpu, cuda, mps, ... (default: auto)"
+    )
+    _figure(parser)
+
+
 def _sizes(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part.replace("_", "")) for part in text.split(","))
@@ -171,6 +221,10 @@ def _output(parser: argparse.ArgumentParser, *, plot: bool = True) -> None:
         help="where environments of peers are made and kept (default: in the cache folder, which "
         "LMK_CACHE names)",
     )
+    _figure(parser, plot=plot)
+
+
+def _figure(parser: argparse.ArgumentParser, *, plot: bool = True) -> None:
     if plot:
         parser.add_argument("--plot", metavar="FILE", help="draw a figure too: .png, .svg or .pdf")
     parser.add_argument("--json", action="store_true", help="print results as JSON")

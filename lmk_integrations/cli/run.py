@@ -251,6 +251,11 @@ def _mine(arguments: argparse.Namespace) -> int:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
+    if arguments.bench == "pooling":
+        from lmk_integrations.cli.pooling_run import run_pooling
+
+        with _stop_on_interrupt() as stop:
+            return run_pooling(arguments, stop)
     from lmk_integrations.cli.bench_run import run_bench
 
     return run_bench(arguments)

@@ -22,11 +22,11 @@ class EmptySink:
         """None."""
         return {}
 
-    def versions(self, doc_ids: Sequence[str]) -> dict[str, set[Version]]:
+    def versions(self, doc_ids: Sequence[str]) -> dict[str, dict[Version, int]]:
         """None."""
         return {}
 
-    def sections(self, version: Version) -> StoredSections:
+    def sections(self, version: Version, generation: int | None = None) -> StoredSections:
         """None."""
         return StoredSections()
 
@@ -46,7 +46,7 @@ class EmptySink:
         """Refused: a dry run writes nothing."""
         raise StoreError("a dry run does not write")
 
-    def write_heads(self, records: Sequence[HeadRecord]) -> None:
+    def write_heads(self, records: Sequence[HeadRecord]) -> list[HeadRecord]:
         """Refused: a dry run writes nothing."""
         raise StoreError("a dry run does not write")
 

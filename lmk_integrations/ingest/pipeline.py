@@ -59,12 +59,14 @@ class _Found:
 class _Job:
     """A document that must be encoded, while it is. stored: ordinals of sections found.
 
+    base: the generation of its head, None: it has none. generation: that of the head to come.
     text: None for one that is not held. begin, end: the characters that sections cover so far.
     """
 
     version: Version
     facts: Facts
-    is_new: bool
+    base: int | None
+    generation: int
     stale: bool
     stored: frozenset[int]
     pooled: NDArray[np.float64]
@@ -142,6 +144,8 @@ class _Run:
                     self._take(event, writer)
             except EncodingCancelled:
                 logger.info("stopped between two batches")
+        for head in writer.overtaken:
+            self._overtaken(head)
         if not self._options.dry_run:
             self.report.sections = writer.n_sections
         self.report.interrupted = stop.is_set()
@@ -203,7 +207,7 @@ class _Run:
             if self._options.stop.is_set():
                 return
             doc_id = item.version.doc_id
-            yield self._start(item, is_new=doc_id not in heads, known=versions.get(doc_id, set()))
+            yield self._start(item, heads.get(doc_id), versions.get(doc_id, {}))
 
     def _damaged(self, heads: dict[str, StoredHead]) -> set[str]:
         """Those of whose sections some are missing, or left over from an interrupted update."""
@@ -226,19 +230,26 @@ class _Run:
         self.report.updated += 1
         self.report.relabelled += 1
 
-    def _start(self, item: _Found, *, is_new: bool, known: set[Version]) -> StreamItem:
-        """Begin a document. known: its versions of which sections are stored."""
+    def _start(
+        self, item: _Found, head: StoredHead | None, known: dict[Version, int]
+    ) -> StreamItem:
+        """Begin a document. known: its versions of which sections are stored, and generations."""
         stored = StoredSections()
+        is_mended = head is not None and head.version == item.version
+        following = 0 if head is None else head.generation + (not is_mended)
+        generation = max(following, *known.values()) if known else following
         if item.version in known:
-            stored = self._sink.sections(item.version)
+            # Another generation's may be about to be deleted by who stored the head there is.
+            stored = self._sink.sections(item.version, None if is_mended else generation)
             if stored.metadata_hashes - {item.facts.metadata_hash} and not self._options.dry_run:
                 self._sink.update_facts(item.version, item.facts, sorted(stored.ordinals))
         pooled = stored.pooled
         self._jobs[self._next_job] = _Job(
             item.version,
             item.facts,
-            is_new=is_new,
-            stale=bool(known - {item.version}),
+            base=None if head is None else head.generation,
+            generation=generation,
+            stale=bool(known.keys() - {item.version}),
             stored=stored.ordinals,
             pooled=np.zeros(self._encoder.dim, np.float64) if pooled is None else pooled,
             text=item.document.text if isinstance(item.document.text, str) else None,
@@ -270,10 +281,15 @@ class _Run:
                     vector=l2_normalize(job.pooled.astype(np.float32)),
                     stale=job.stale,
                     uncovered=job.uncovered(),
+                    base=job.base,
+                    generation=job.generation,
                 )
             )
         self.report.add_document(
-            job.version.doc_id, is_new=job.is_new, n_tokens=event.n_tokens, n_unk=event.n_unk
+            job.version.doc_id,
+            is_new=job.base is None,
+            n_tokens=event.n_tokens,
+            n_unk=event.n_unk,
         )
         self._progress()
 
@@ -309,12 +325,27 @@ class _Run:
                 chunk_tokens=section.chunk_tokens,
                 n_tokens=section.n_tokens,
                 pooled_norm=float(np.linalg.norm(section.pooled)),
+                generation=job.generation,
             )
         )
         self._progress()
 
+    def _overtaken(self, head: HeadRecord) -> None:
+        message = (
+            "another ingest stored another version of it at the same time, which stands; ingest "
+            "it again if this one should"
+        )
+        failure = Failure(head.version.doc_id, "overtaken", message)
+        self.report.take_back(
+            failure, is_new=head.base is None, n_tokens=head.n_tokens, n_unk=head.n_unk
+        )
+        self._end_at(failure)
+
     def _fail(self, failure: Failure) -> None:
         self.report.add_failure(failure)
+        self._end_at(failure)
+
+    def _end_at(self, failure: Failure) -> None:
         if self._options.fail_fast and not failure.skipped and self._fatal is None:
             self._fatal = DocumentError(f"{failure.name}: {failure.message}", failure.reason)
 

@@ -42,7 +42,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionRecord:
-    """One section to store. Shapes as in `SectionEncoding`; pooled_norm is |pooled|."""
+    """One section to store. Shapes as in `SectionEncoding`; pooled_norm is |pooled|.
+
+    generation: of the head that will stand for it.
+    """
 
     version: Version
     facts: Facts
@@ -60,6 +63,7 @@ class SectionRecord:
     chunk_tokens: Ints
     n_tokens: int
     pooled_norm: float
+    generation: int = 0
 
     @property
     def n_bytes(self) -> int:
@@ -75,6 +79,8 @@ class HeadRecord:
     vector: (dim,) the whole document's vector. stale: whether sections of another version may be
     stored and must go once this head is written. uncovered: the text before the first section
     and behind the last, so that the whole text can be given back.
+    base: the generation of the head whose place it takes, None: there was none. It is written
+    only where that one still stands. generation: its own; every other version has another one.
     """
 
     version: Version
@@ -85,6 +91,8 @@ class HeadRecord:
     vector: Floats
     stale: bool
     uncovered: tuple[str, str] = ("", "")
+    base: int | None = None
+    generation: int = 0
 
     @property
     def n_bytes(self) -> int:
@@ -100,6 +108,7 @@ class StoredHead:
     metadata_hash: str
     n_sections: int
     n_tokens: int
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +131,14 @@ class Sink(Protocol):
         """The heads of those documents that have one."""
         ...
 
-    def versions(self, doc_ids: Sequence[str]) -> dict[str, set[Version]]:
-        """The versions of these documents of which any section is stored."""
+    def versions(self, doc_ids: Sequence[str]) -> dict[str, dict[Version, int]]:
+        """The versions of these documents of which any section is stored, with the highest
+        generation of these.
+        """
         ...
 
-    def sections(self, version: Version) -> StoredSections:
-        """The stored sections of one version."""
+    def sections(self, version: Version, generation: int | None = None) -> StoredSections:
+        """The stored sections of one version; of one generation where given."""
         ...
 
     def count_sections(self, doc_ids: Sequence[str]) -> int:
@@ -138,8 +149,11 @@ class Sink(Protocol):
         """Store sections; returns when they are readable."""
         ...
 
-    def write_heads(self, records: Sequence[HeadRecord]) -> None:
-        """Store heads, then delete the sections of other versions where they may exist."""
+    def write_heads(self, records: Sequence[HeadRecord]) -> list[HeadRecord]:
+        """Store heads, then delete the sections of other versions where they may exist.
+
+        Returns those that another ingest came before: they are not stored, nor their sections.
+        """
         ...
 
     def update_facts(self, version: Version, facts: Facts, ordinals: Iterable[int]) -> None:

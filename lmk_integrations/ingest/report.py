@@ -97,6 +97,17 @@ class IngestReport:
                 "vectors say little. Use a model made for its language"
             )
 
+    def take_back(self, failure: Failure, *, is_new: bool, n_tokens: int, n_unk: int) -> None:
+        """Note that a document which was added is not stored after all."""
+        if is_new:
+            self.new -= 1
+        else:
+            self.updated -= 1
+        self.tokens_seen -= n_tokens
+        self.tokens_embedded -= n_tokens
+        self.unknown_tokens -= n_unk
+        self.add_failure(failure)
+
     def to_dict(self) -> dict[str, Any]:
         """All counts as JSON values."""
         return {

@@ -20,6 +20,8 @@ class Writer:
 
     Leaving the context writes what is left and raises the store's error if there was one;
     after an error nothing more is written. An interrupt leaves without writing what is left.
+
+    n_sections: written so far. overtaken: the heads that another ingest came before.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -32,6 +34,7 @@ class Writer:
         self._heads: list[HeadRecord] = []
         self._bytes = 0
         self.n_sections = 0
+        self.overtaken: list[HeadRecord] = []
 
     @property
     def failed(self) -> bool:
@@ -94,6 +97,6 @@ class Writer:
                 self._sink.write_sections(sections)
                 self.n_sections += len(sections)
             if heads:
-                self._sink.write_heads(heads)
+                self.overtaken += self._sink.write_heads(heads)
         except BaseException as error:  # carried to the thread that waits for us
             self._error = error

@@ -29,6 +29,7 @@ from lmk_integrations.qdrant.filters import as_filter
 from lmk_integrations.qdrant.hits import SearchHit
 from lmk_integrations.qdrant.items import Item
 from lmk_integrations.qdrant.opened import OpenCollection
+from lmk_integrations.qdrant.own_points import only, sections_of
 from lmk_integrations.qdrant.queries import (
     DEFAULT_PREFETCH,
     FUSIONS,
@@ -40,7 +41,6 @@ from lmk_integrations.qdrant.queries import (
 )
 from lmk_integrations.qdrant.recheck import of_one_collection
 from lmk_integrations.qdrant.search import Searcher
-from lmk_integrations.qdrant.store import only, sections_of
 from lmk_integrations.qdrant.texts import (
     DocumentFacts,
     StoredDocument,

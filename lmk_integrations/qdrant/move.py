@@ -33,9 +33,9 @@ from lmk_integrations.qdrant.move_points import (
     same_vectors,
 )
 from lmk_integrations.qdrant.move_target import prepare_target, source_identity
+from lmk_integrations.qdrant.own_points import only
 from lmk_integrations.qdrant.pieces import Pieces
 from lmk_integrations.qdrant.schema import write_identity
-from lmk_integrations.qdrant.store import only
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +132,10 @@ class _Copy:
     def __post_init__(self) -> None:
         name = self.report.target
         self.pieces = Pieces(
-            self.target, lambda batch: self.target.upsert(name, points=batch, wait=True)
+            self.target,
+            lambda batch, condition: self.target.upsert(
+                name, points=batch, wait=True, update_filter=condition
+            ),
         )
 
     def run(self) -> None:

@@ -13,13 +13,15 @@ from lmk_integrations.qdrant.retry import SERVER_ERRORS, Retries, applied, diagn
 
 logger = logging.getLogger(__name__)
 
-Send = Callable[[Sequence[models.PointStruct]], models.UpdateResult]
+Condition = models.Filter | None
+Send = Callable[[Sequence[models.PointStruct], Condition], models.UpdateResult]
 
 
 class Pieces:
     """Writes points with retries, in pieces that the server takes.
 
-    send: writes some points in one request and waits for it. Must be safe to repeat.
+    send: writes some points in one request, on a condition, and waits for it. Must be safe to
+        repeat.
 
     What the server finds too large, or does not get done in time, goes again in halves, and what
     comes after it in pieces of that size. retries: for tests.
@@ -31,9 +33,10 @@ class Pieces:
         self._retries = retries or Retries()
         self._most: int | None = None
 
-    def write(self, points: Sequence[models.PointStruct]) -> None:
+    def write(self, points: Sequence[models.PointStruct], condition: Condition = None) -> None:
         """Write all points; returns when they are readable.
 
+        condition: which of the points that are there already may be replaced.
         Raises StoreError with the server's own message where it refuses them,
         StoreUnreachableError when it does not answer.
         """
@@ -41,13 +44,13 @@ class Pieces:
             done = 0
             while done < len(points):
                 piece = points[done : None if self._most is None else done + self._most]
-                if self._try(piece):
+                if self._try(piece, condition):
                     done += len(piece)
 
-    def _try(self, piece: Sequence[models.PointStruct]) -> bool:
+    def _try(self, piece: Sequence[models.PointStruct], condition: Condition) -> bool:
         """Whether the piece is written. Where it is not, the next one is due to be tried."""
         try:
-            applied(self._send(piece))
+            applied(self._send(piece, condition))
         except SERVER_ERRORS as error:
             trouble = diagnose(error)
             if trouble.too_large and len(piece) == 1:

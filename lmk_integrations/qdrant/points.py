@@ -14,6 +14,7 @@ from lmk_integrations.core.pooling import unit_rows
 from lmk_integrations.ingest.ids import head_id, section_id
 from lmk_integrations.ingest.records import Facts, HeadRecord, SectionRecord, Version
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
+from lmk_integrations.qdrant.own_points import GENERATION
 from lmk_integrations.qdrant.schema import BM25, DOCUMENT, LANDMARKS, LMK, RECORD
 from lmk_integrations.qdrant.upsert import array_point
 
@@ -49,7 +50,7 @@ def section_point(record: SectionRecord, bm25: Bm25Encoder) -> models.PointStruc
     if sparse.indices:
         vectors[BM25] = sparse
     own = {
-        **_version_facts(version, record.facts),
+        **_version_facts(version, record.facts, record.generation),
         "kind": "section",
         "ordinal": record.ordinal,
         "heading": record.heading,
@@ -116,6 +117,18 @@ def given_metadata(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **own.get(_GIVEN, {})}
 
 
+def facts_of(head: Mapping[str, Any]) -> Facts:
+    """What is shown with a document, from its head's payload."""
+    own = head[RECORD]
+    return Facts(
+        own["title"],
+        own["source"],
+        given_metadata(head),
+        str(own["metadata_hash"]),
+        root=own.get("root"),
+    )
+
+
 def uncovered_text(head: Mapping[str, Any]) -> tuple[str, str]:
     """The text before the first section and behind the last, from a head's record."""
     before, after = head.get(_UNCOVERED, ("", ""))
@@ -132,7 +145,7 @@ def shown_metadata(doc_id: str, facts: Facts) -> dict[str, Any]:
 def head_point(record: HeadRecord) -> models.PointStruct:
     """A document's head: the vector `document` only, so no section search can return it."""
     own = {
-        **_version_facts(record.version, record.facts),
+        **_version_facts(record.version, record.facts, record.generation),
         "kind": "head",
         "sections": record.n_sections,
         "n_tokens": record.n_tokens,
@@ -202,10 +215,11 @@ def _page_value(label: str) -> int | str:
     return int(label) if label.isascii() and label.isdigit() and len(label) < 10 else label
 
 
-def _version_facts(version: Version, facts: Facts) -> dict[str, Any]:
-    return {
+def _version_facts(version: Version, facts: Facts, generation: int) -> dict[str, Any]:
+    own = {
         "doc_id": version.doc_id,
         "hash": version.content_hash,
         "recipe": version.recipe,
         "metadata_hash": facts.metadata_hash,
     }
+    return {**own, GENERATION: generation} if generation else own

@@ -14,8 +14,9 @@ from lmk_integrations.ingest.report import IngestReport
 from lmk_integrations.ingest.sources import ReadOptions, Sources
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.client import StoreClient, call
+from lmk_integrations.qdrant.own_points import only
 from lmk_integrations.qdrant.schema import CollectionIdentity, read_identity
-from lmk_integrations.qdrant.store import QdrantSink, only
+from lmk_integrations.qdrant.store import QdrantSink
 from lmk_integrations.records import Document, Failure
 
 _PAGE = 256

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from qdrant_client import models
 
-from lmk_integrations.errors import StoreUnreachableError
 from lmk_integrations.ingest.ids import head_id, section_id
 from lmk_integrations.ingest.records import (
     Facts,
@@ -21,12 +19,24 @@ from lmk_integrations.ingest.records import (
 )
 from lmk_integrations.ingest.writer import MAX_BATCH_BYTES
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
-from lmk_integrations.qdrant.client import PAGE, StoreClient, call, is_remote, scroll, write
+from lmk_integrations.qdrant.client import PAGE, StoreClient, call, scroll, write
+from lmk_integrations.qdrant.heads import Heads
 from lmk_integrations.qdrant.items import Item, item_point
+from lmk_integrations.qdrant.own_points import (
+    GENERATION,
+    equals,
+    generation_of,
+    of_documents,
+    of_generation,
+    of_version,
+    only,
+    sections_of,
+    version_of,
+)
 from lmk_integrations.qdrant.pieces import Pieces
 from lmk_integrations.qdrant.points import (
+    facts_of,
     head_payload,
-    head_point,
     section_payload,
     section_point,
 )
@@ -35,57 +45,61 @@ from lmk_integrations.qdrant.upsert import upsert
 
 Result = TypeVar("Result")
 
-# Replicas may be a moment behind what has been acknowledged.
-_LOOKS = (0.0, 0.5, 2.0)
-
 
 class QdrantSink:
-    """Reads and writes the points of one collection. Network calls are retried."""
+    """Reads and writes the points of one collection. Network calls are retried.
+
+    Others may write into it at the same time, other versions of the same documents too: see
+    `lmk_integrations.qdrant.heads`.
+    """
 
     def __init__(self, client: StoreClient, collection: str, bm25: Bm25Encoder) -> None:
         self._client = client
         self._collection = collection
         self._bm25 = bm25
-        self._pieces = Pieces(client, lambda batch: upsert(client, collection, batch))
+        self._pieces = Pieces(
+            client, lambda batch, condition: upsert(client, collection, batch, condition)
+        )
+        self._heads = Heads(client, collection, self._pieces)
 
     def heads(self, doc_ids: Sequence[str]) -> dict[str, StoredHead]:
         """The heads of those documents that have one."""
-        if not doc_ids:
-            return {}
-        records = self._call(
-            lambda: self._client.retrieve(
-                self._collection, [head_id(d) for d in doc_ids], with_payload=[RECORD]
-            )
-        )
-        found = (stored_head((record.payload or {})[RECORD]) for record in records)
-        return {head.version.doc_id: head for head in found}
+        return self._heads.read(doc_ids)
 
-    def versions(self, doc_ids: Sequence[str]) -> dict[str, set[Version]]:
-        """The versions of these documents of which any section is stored."""
+    def versions(self, doc_ids: Sequence[str]) -> dict[str, dict[Version, int]]:
+        """The versions of these documents of which any section is stored, with the highest
+        generation of these.
+        """
         if not doc_ids:
             return {}
-        found: dict[str, set[Version]] = {}
+        found: dict[str, dict[Version, int]] = {}
         wanted = self._scroll(
             sections_of(doc_ids),
-            payload=[f"{RECORD}.doc_id", f"{RECORD}.hash", f"{RECORD}.recipe"],
+            payload=[f"{RECORD}.{key}" for key in ("doc_id", "hash", "recipe", GENERATION)],
         )
         for record in wanted:
-            version = _version((record.payload or {})[RECORD])
-            found.setdefault(version.doc_id, set()).add(version)
+            own = (record.payload or {})[RECORD]
+            version = version_of(own)
+            known = found.setdefault(version.doc_id, {})
+            known[version] = max(known.get(version, 0), generation_of(own))
         return found
 
-    def sections(self, version: Version) -> StoredSections:
-        """The stored sections of one version."""
+    def sections(self, version: Version, generation: int | None = None) -> StoredSections:
+        """The stored sections of one version; of one generation where given."""
         ordinals: set[int] = set()
         hashes: set[str] = set()
         pooled: Any = None
         wanted = self._scroll(
             sections_of([version.doc_id], version),
-            payload=[f"{RECORD}.{key}" for key in ("ordinal", "pooled_norm", "metadata_hash")],
+            payload=[
+                f"{RECORD}.{key}" for key in ("ordinal", "pooled_norm", "metadata_hash", GENERATION)
+            ],
             vectors=[LMK],
         )
         for record in wanted:
             own = (record.payload or {})[RECORD]
+            if generation not in (None, generation_of(own)):
+                continue
             vector = np.asarray(_named(record.vector, LMK), np.float64)
             part = vector * float(own["pooled_norm"])
             pooled = part if pooled is None else pooled + part
@@ -143,18 +157,15 @@ class QdrantSink:
         """Store sections; returns when they are readable."""
         self._upsert([section_point(record, self._bm25) for record in records])
 
-    def write_heads(self, records: Sequence[HeadRecord]) -> None:
+    def write_heads(self, records: Sequence[HeadRecord]) -> list[HeadRecord]:
         """Store heads, then delete the sections of other versions where they may exist.
 
-        A server's word is checked: a head is written when the server counts the sections that it
-        stands for, and an old version goes when the head is there.
+        Returns those that another ingest came before: they are not stored, nor their sections.
         """
-        self._check_kept(records, "section", sum(record.n_sections for record in records))
-        self._upsert([head_point(record) for record in records])
-        self._check_kept(records, "head", len(records))
-        for record in records:
-            if record.stale:
-                self._delete(_stale_sections(record.version))
+        overtaken = self._heads.write(records)
+        for record in overtaken:
+            self._show_as_stored(record)
+        return overtaken
 
     def update_facts(self, version: Version, facts: Facts, ordinals: Iterable[int]) -> None:
         """Replace what is shown with stored sections, and with the head if it is of this version.
@@ -168,23 +179,23 @@ class QdrantSink:
         for point_id, payload in self._retrieve(ids):
             own = {**payload[RECORD], "metadata_hash": facts.metadata_hash}
             shown = section_payload(point_id, version, facts, own, payload["page_content"])
-            self._overwrite(point_id, shown)
+            self._overwrite(point_id, own, shown)
         for point_id, payload in self._retrieve([head_id(version.doc_id)]):
-            if _version(payload[RECORD]) == version:
+            if version_of(payload[RECORD]) == version:
                 own = {**payload[RECORD], "metadata_hash": facts.metadata_hash}
-                self._overwrite(point_id, head_payload(version, facts, own))
+                self._overwrite(point_id, own, head_payload(version, facts, own))
 
     def delete(self, doc_ids: Sequence[str]) -> int:
         """Delete documents and items. Returns how many of them there were."""
         if not doc_ids:
             return 0
         # A head or an item, one for each.
-        whole = models.Filter(must=[_of(doc_ids)], must_not=[_equals("kind", "section")])
+        whole = models.Filter(must=[of_documents(doc_ids)], must_not=[equals("kind", "section")])
         known = self._call(
             lambda: self._client.count(self._collection, count_filter=whole, exact=True)
         )
         # In one operation: nothing is left behind, whatever interrupts it.
-        self.delete_where(models.Filter(must=[_of(doc_ids)]))
+        self.delete_where(models.Filter(must=[of_documents(doc_ids)]))
         return int(known.count)
 
     def delete_where(self, wanted: models.Filter) -> None:
@@ -222,33 +233,27 @@ class QdrantSink:
     def _upsert(self, points: list[models.PointStruct]) -> None:
         self._pieces.write(points)
 
-    def _check_kept(self, heads: Sequence[HeadRecord], kind: str, expected: int) -> None:
-        """Raise StoreUnreachableError where a server lost points that it has acknowledged."""
-        if not is_remote(self._client):
-            return
-        versions = models.Filter(
-            must=[_equals("kind", kind)], should=[_of_version(head.version) for head in heads]
-        )
-        found = 0
-        for pause in _LOOKS:
-            time.sleep(pause)
-            count = self._call(
-                lambda: self._client.count(self._collection, count_filter=versions, exact=True)
-            )
-            found = int(count.count)
-            if found >= expected:
-                return
-        raise StoreUnreachableError(
-            f"Qdrant acknowledged {expected} {kind}s of {heads[0].version.doc_id!r} and "
-            f"{len(heads) - 1} other documents, but has {found} of them. Check the server's disk, "
-            "memory and replicas, and run again to store what was lost"
-        )
+    def _show_as_stored(self, overtaken: HeadRecord) -> None:
+        """Give sections the facts of the head that stands for them, if one does."""
+        version = overtaken.version
+        for _, payload in self._retrieve([head_id(version.doc_id)]):
+            if version_of(payload[RECORD]) == version:
+                self.update_facts(version, facts_of(payload), range(overtaken.n_sections))
 
-    def _overwrite(self, point_id: Any, payload: dict[str, Any]) -> None:
+    def _overwrite(self, point_id: str, own: Mapping[str, Any], payload: dict[str, Any]) -> None:
+        """Replace a point's payload, if it is still the point of this record."""
+        wanted = models.Filter(
+            must=[
+                models.HasIdCondition(has_id=[point_id]),
+                of_version(version_of(own)),
+                of_generation(generation_of(own)),
+            ]
+        )
+        selector = models.FilterSelector(filter=wanted)
         write(
             self._client,
             lambda: self._client.overwrite_payload(
-                self._collection, payload=payload, points=[point_id], wait=True
+                self._collection, payload=payload, points=selector, wait=True
             ),
         )
 
@@ -257,57 +262,6 @@ class QdrantSink:
             self._client,
             lambda: self._client.delete(self._collection, points_selector=selector, wait=True),
         )
-
-
-def only(kind: str) -> models.Filter:
-    """Points of one kind: "section" or "head"."""
-    return models.Filter(must=[_equals("kind", kind)])
-
-
-def sections_of(doc_ids: Sequence[str], version: Version | None = None) -> models.Filter:
-    """The sections of documents; of one version of them where given."""
-    must: list[Any] = [_equals("kind", "section"), _of(doc_ids)]
-    if version is not None:
-        must.append(_of_version(version))
-    return models.Filter(must=must)
-
-
-def stored_head(own: dict[str, Any]) -> StoredHead:
-    """A head's payload record, read."""
-    return StoredHead(
-        _version(own), str(own["metadata_hash"]), int(own["sections"]), int(own["n_tokens"])
-    )
-
-
-def _stale_sections(current: Version) -> models.FilterSelector:
-    return models.FilterSelector(
-        filter=models.Filter(
-            must=[_equals("kind", "section"), _equals("doc_id", current.doc_id)],
-            must_not=[_of_version(current)],
-        )
-    )
-
-
-def _of_version(version: Version) -> models.Filter:
-    return models.Filter(
-        must=[
-            _equals("doc_id", version.doc_id),
-            _equals("hash", version.content_hash),
-            _equals("recipe", version.recipe),
-        ]
-    )
-
-
-def _of(doc_ids: Sequence[str]) -> models.FieldCondition:
-    return models.FieldCondition(key=f"{RECORD}.doc_id", match=models.MatchAny(any=list(doc_ids)))
-
-
-def _equals(key: str, value: str) -> models.FieldCondition:
-    return models.FieldCondition(key=f"{RECORD}.{key}", match=models.MatchValue(value=value))
-
-
-def _version(own: dict[str, Any]) -> Version:
-    return Version(str(own["doc_id"]), str(own["hash"]), str(own["recipe"]))
 
 
 def _named(vectors: Any, name: str) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 
 from qdrant_client import models
 
+from lmk_integrations.qdrant.own_points import only
 from lmk_integrations.qdrant.points import given_metadata, uncovered_text
 from lmk_integrations.qdrant.schema import RECORD
-from lmk_integrations.qdrant.store import QdrantSink, only
+from lmk_integrations.qdrant.store import QdrantSink
 
 _AT_ONCE = 64  # documents
 

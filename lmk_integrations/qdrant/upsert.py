@@ -33,18 +33,28 @@ def array_point(
 
 
 def upsert(
-    client: StoreClient, collection: str, points: Sequence[models.PointStruct]
+    client: StoreClient,
+    collection: str,
+    points: Sequence[models.PointStruct],
+    condition: models.Filter | None = None,
 ) -> models.UpdateResult:
     """Write points made by `array_point`; returns when they are readable, if the status says so.
+
+    condition: which of the points that are there already may be replaced.
 
     The embedded engine reads the arrays' rows, gRPC sends their bytes; REST and local clients get
     lists.
     """
     if isinstance(client, EdgeClient):
-        return client.upsert(collection, points)
+        return client.upsert(collection, points, update_filter=condition)
     if isinstance(client, QdrantClient) and client.init_options.get("prefer_grpc"):
-        return _upsert_grpc(client, collection, points)
-    return client.upsert(collection, points=[_with_lists(point) for point in points], wait=True)
+        return _upsert_grpc(client, collection, points, condition)
+    return client.upsert(
+        collection,
+        points=[_with_lists(point) for point in points],
+        wait=True,
+        update_filter=condition,
+    )
 
 
 def _with_lists(point: models.PointStruct) -> models.PointStruct:
@@ -65,12 +75,18 @@ def _numbers(vector: NDArray[np.float32]) -> Any:
 
 
 def _upsert_grpc(
-    client: QdrantClient, collection: str, points: Sequence[models.PointStruct]
+    client: QdrantClient,
+    collection: str,
+    points: Sequence[models.PointStruct],
+    condition: models.Filter | None,
 ) -> models.UpdateResult:
     # client.upsert takes lists, whose numbers it reads one by one; messages are deprecated there.
     answer = client.grpc_points.Upsert(
         grpc.UpsertPoints(
-            collection_name=collection, wait=True, points=[grpc_point(point) for point in points]
+            collection_name=collection,
+            wait=True,
+            points=[grpc_point(point) for point in points],
+            update_filter=None if condition is None else RestToGrpc.convert_filter(condition),
         ),
         timeout=client.init_options.get("timeout") or _TIMEOUT_S,
     )

@@ -24,9 +24,10 @@ from lmk_integrations.ingest.sources import ReadOptions, Sources
 from lmk_integrations.qdrant.client import PAGE, call, scroll
 from lmk_integrations.qdrant.index import LandmarkIndex
 from lmk_integrations.qdrant.move_pages import KINDS
+from lmk_integrations.qdrant.own_points import version_of
 from lmk_integrations.qdrant.schema import RECORD, complete_indexes, missing_indexes, read_identity
 from lmk_integrations.qdrant.verify_documents import Documents, Stored, compare_text
-from lmk_integrations.qdrant.verify_points import PointCheck, is_readable, version_of
+from lmk_integrations.qdrant.verify_points import PointCheck, is_readable
 from lmk_integrations.qdrant.verify_report import PointId, Problem, VerifyReport
 from lmk_integrations.records import Document, Failure
 

@@ -13,16 +13,14 @@ from qdrant_client import models
 from lmk_integrations.ingest.ids import head_id, section_id
 from lmk_integrations.ingest.records import Version
 from lmk_integrations.qdrant.client import StoreClient, call, scroll
-from lmk_integrations.qdrant.points import uncovered_text
+from lmk_integrations.qdrant.own_points import sections_of, version_of
+from lmk_integrations.qdrant.points import facts_of, uncovered_text
 from lmk_integrations.qdrant.schema import RECORD, CollectionIdentity
-from lmk_integrations.qdrant.store import sections_of
 from lmk_integrations.qdrant.verify_points import (
     PointCheck,
     are_as_stored,
-    facts_of,
     is_readable,
     part_of_sum,
-    version_of,
 )
 from lmk_integrations.qdrant.verify_report import PointId, Problem
 from lmk_integrations.records import TextSource, pieces_of

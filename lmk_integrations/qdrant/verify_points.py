@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 from qdrant_client import models
 
 from lmk_integrations.ingest.ids import metadata_hash
-from lmk_integrations.ingest.records import Facts, Version
+from lmk_integrations.ingest.records import Facts
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.move_points import same_payload
-from lmk_integrations.qdrant.points import given_metadata, head_payload, section_payload
+from lmk_integrations.qdrant.own_points import version_of
+from lmk_integrations.qdrant.points import (
+    facts_of,
+    given_metadata,
+    head_payload,
+    section_payload,
+)
 from lmk_integrations.qdrant.schema import (
     BM25,
     DOCUMENT,
@@ -119,18 +125,6 @@ class PointCheck:
             yield f"its vector {name!r} is no unit vector"
 
 
-def facts_of(head: Mapping[str, Any]) -> Facts:
-    """What is shown with a document, from its head's payload."""
-    own = head[RECORD]
-    return Facts(
-        own["title"],
-        own["source"],
-        given_metadata(head),
-        str(own["metadata_hash"]),
-        root=own.get("root"),
-    )
-
-
 def are_as_stored(facts: Facts) -> bool:
     """Whether what is shown with a document is what its digest says."""
     if _has_fractions(facts.metadata):  # engines may round those off
@@ -158,11 +152,6 @@ def is_readable(own: Any) -> bool:
         return bool(own["kind"] == "section")
     except (KeyError, TypeError, ValueError, IndexError):
         return False
-
-
-def version_of(own: Mapping[str, Any]) -> Version:
-    """The version that a point's record is of."""
-    return Version(str(own["doc_id"]), str(own["hash"]), str(own["recipe"]))
 
 
 def part_of_sum(record: models.Record) -> NDArray[np.float64]:

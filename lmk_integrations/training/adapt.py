@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PrinterCallback, Trainer, TrainingArguments
+from transformers import Trainer
 
 from lmk_integrations._extras import require
 from lmk_integrations.encoder.backends.torch import load_transformer, pick_device, quiet
@@ -28,6 +28,7 @@ from lmk_integrations.training.adapt_settings import AdaptSettings
 from lmk_integrations.training.card import ModelCard
 from lmk_integrations.training.checkpoints import Checkpoints, check_out, write_whole
 from lmk_integrations.training.corpus import Corpus, read_corpus
+from lmk_integrations.training.in_order import in_order_trainer, losses_of
 from lmk_integrations.training.objective import Objective, StudentLayout
 from lmk_integrations.training.pieces import Piece, Steps
 from lmk_integrations.training.precision import autocasts
@@ -38,7 +39,6 @@ from lmk_integrations.training.teacher import Teacher
 # What may differ when a training is resumed: none of it changes what is learned.
 _FREE = ("save_every", "device", "minutes", "steps", "dtype")
 _TIMED_BATCHES = 4
-_KEPT_LOSSES = 1000
 _TEXT_TOKENS = 512  # of a text with several landmarks, about
 _SAMPLED_TEXTS = 400  # to learn what domains the corpus has
 
@@ -110,11 +110,7 @@ def adapt(
             steps=int(trainer.state.global_step),
             tokens=run.tokens(int(trainer.state.global_step) * settings.accumulate),
             documents=corpus.documents,
-            losses=tuple(
-                (int(entry["step"]), float(entry["loss"]))
-                for entry in trainer.state.log_history
-                if "loss" in entry
-            ),
+            losses=losses_of(trainer),
             seconds=time.monotonic() - began,
             stopped=watcher.stopped,
             failed=corpus.failed,
@@ -166,73 +162,23 @@ class _Run:
         return sum(len(piece.ids) for n in range(batches) for piece in self.steps.batch(n))
 
     def trainer(self, steps: int, folder: Path, watcher: Watcher, device: torch.device) -> Trainer:
-        """The transformers trainer, told to leave our batches as they are."""
+        """The trainer of this run."""
         settings = self.settings
-        arguments = TrainingArguments(
-            output_dir=str(folder),
-            max_steps=steps,
-            per_device_train_batch_size=1,  # an item of the data set is a batch of texts already
-            gradient_accumulation_steps=settings.accumulate,
-            learning_rate=settings.lr,
+        return in_order_trainer(
+            self.objective,
+            self.batch,
+            steps,
+            folder,
+            watcher,
+            device,
+            lr=settings.lr,
+            warmup=settings.warmup,
             weight_decay=settings.weight_decay,
-            lr_scheduler_type="cosine",
-            warmup_steps=settings.warmup,
             seed=settings.seed,
-            bf16=autocasts(settings.precision, device),
-            use_cpu=device.type == "cpu",
-            logging_steps=max(1, steps // _KEPT_LOSSES),
-            logging_nan_inf_filter=False,
-            save_steps=settings.save_every,
-            save_total_limit=2,
-            remove_unused_columns=False,
-            report_to="none",
-            disable_tqdm=True,
+            save_every=settings.save_every,
+            precision=settings.precision,
+            accumulate=settings.accumulate,
         )
-        trainer = _InOrder(
-            model=self.objective,
-            args=arguments,
-            train_dataset=_Batches(self, steps * settings.accumulate),
-            data_collator=lambda items: items[0],
-            callbacks=[watcher],
-        )
-        trainer.remove_callback(PrinterCallback)
-        return trainer
-
-
-class _Batches(torch.utils.data.Dataset[dict[str, Any]]):
-    """The batches by number, made when they are asked for."""
-
-    def __init__(self, run: _Run, count: int) -> None:
-        self._run = run
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, number: int) -> dict[str, Any]:
-        return self._run.batch(number)
-
-
-class _InOrder(Trainer):
-    """Takes the batches in order, so that a resumed training sees those that an unbroken one does.
-
-    The targets are made outside autocast, by the base as it is.
-    """
-
-    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-        batches: Any = train_dataset or self.train_dataset
-        return torch.utils.data.SequentialSampler(batches)
-
-    def compute_loss(
-        self,
-        model: Any,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Any = None,
-    ) -> Any:
-        """The objective is its own loss."""
-        loss = model(**inputs)
-        return (loss, {}) if return_outputs else loss
 
 
 def _open(base: str | Path | None, settings: AdaptSettings, device: str, pooling: Any) -> OpenModel:

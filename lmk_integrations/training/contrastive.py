@@ -20,6 +20,7 @@ from lmk_integrations.errors import ConfigError, DocumentError
 from lmk_integrations.training.card import ModelCard
 from lmk_integrations.training.checkpoints import Checkpoints
 from lmk_integrations.training.data import Example, TrainingData
+from lmk_integrations.training.in_order import losses_of
 from lmk_integrations.training.progress import OnProgress, Watcher
 from lmk_integrations.training.settings import (
     DEFAULT_GRANULARITIES,
@@ -96,11 +97,7 @@ def train(
             steps=int(trainer.state.global_step),
             examples=len(data.examples),
             negatives=negatives,
-            losses=tuple(
-                (int(entry["step"]), float(entry["loss"]))
-                for entry in trainer.state.log_history
-                if "loss" in entry
-            ),
+            losses=losses_of(trainer),
             seconds=float(result.metrics["train_runtime"]),
             stopped=watcher.stopped,
         )

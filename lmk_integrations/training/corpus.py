@@ -59,7 +59,7 @@ def read_corpus(
     failed: list[str] = []
     digest = hashlib.sha256()
     total = documents = characters = 0
-    for text in _texts(Path(folder), failed):
+    for text in iter_texts(Path(folder), failed):
         ids, units = _tokens(text, tokenizer)
         if len(ids) == 0:
             continue
@@ -102,7 +102,8 @@ def _tokens(text: str, tokenizer: Tokenizer) -> tuple[Small, Ints]:
     return np.concatenate(ids), np.concatenate(units)
 
 
-def _texts(folder: Path, failed: list[str]) -> Iterator[str]:
+def iter_texts(folder: Path, failed: list[str]) -> Iterator[str]:
+    """The documents below a folder, as `read_corpus` reads them; adds failures to ``failed``."""
     if folder.is_file() and folder.suffix != ".xz":
         yield from _plain([folder], failed)
         return

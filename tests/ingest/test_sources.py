@@ -319,7 +319,7 @@ def test_an_error_of_a_generator_ends_that_source_only(root):
     assert not items[1].skipped
 
 
-@pytest.mark.parametrize("odd", [None, 5, b"bytes", {"text": "x"}, object()], ids=repr)
+@pytest.mark.parametrize("odd", [None, 5, b"bytes", {"text": "x"}, object()], ids=type)
 def test_what_cannot_be_ingested_is_named(odd):
     """And the next one is read."""
     items = read([odd, Document("x", id="d")])

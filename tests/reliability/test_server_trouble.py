@@ -243,7 +243,7 @@ def test_lost_sections_are_noticed_before_the_head(
     server: Server, client: Any, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No document counts as stored that is not; the next run stores what was lost, alone."""
-    monkeypatch.setattr("lmk_integrations.qdrant.store._LOOKS", (0.0, 0.1))
+    monkeypatch.setattr("lmk_integrations.qdrant.heads._LOOKS", (0.0, 0.1))
     server.faults.plan.append(Fault("lose", "upsert"))
     index = LandmarkIndex(client, "c", WordEncoder())
     with pytest.raises(StoreUnreachableError, match=r"acknowledged \d+ sections.*but has \d+"):
@@ -258,7 +258,7 @@ def test_lost_heads_are_noticed(
     server: Server, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An old version goes only when the new one's head is there."""
-    monkeypatch.setattr("lmk_integrations.qdrant.store._LOOKS", (0.0, 0.1))
+    monkeypatch.setattr("lmk_integrations.qdrant.heads._LOOKS", (0.0, 0.1))
     index = LandmarkIndex(client, "c", WordEncoder())
     index.ingest([Document("An old text.", id="a")])
     server.faults.plan.append(Fault("lose", "upsert", after=1))

@@ -153,7 +153,7 @@ def test_an_encoder_that_fails_on_the_way(store: Any, section: int) -> None:
 
 
 def test_the_order_of_requests() -> None:
-    """Sections, the count of them, the head, the count of that, and last the deletion."""
+    """Sections, the count of them, the head, a look at that, and last the deletion."""
     with serve("rest") as server:
         index = LandmarkIndex(server.client(), "c", WordEncoder())
         index.ingest([Document(OLD, id="a")])
@@ -161,4 +161,4 @@ def test_the_order_of_requests() -> None:
         index.ingest([Document(NEW, id="a")])
         ops = [op for op, _ in server.faults.requests[before:]]
         first = ops.index("upsert")
-        assert ops[first:] == ["upsert"] * N_NEW + ["count", "upsert", "count", "delete"]
+        assert ops[first:] == ["upsert"] * N_NEW + ["count", "upsert", "retrieve", "delete"]
