@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the same .venv as examples/quickstart.sh, then lint, types and tests.
-# Arguments go to pytest: bash tests/run.sh -m slow
+# Arguments go to pytest: bash tests/run.sh -m slow -n 0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . examples/setup_venv.sh
@@ -8,4 +8,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 ruff check .
 ruff format --check .
 mypy
-python -m pytest "$@"
+# Two processes, a file of tests in one of them: the commands of README build on each other.
+python -m pytest --numprocesses 2 --dist loadfile "$@"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 from lmk_integrations.bench.machine import describe_machine
@@ -14,6 +13,8 @@ from lmk_integrations.bench.tables import markdown
 from lmk_integrations.cli.bar import Bar
 from lmk_integrations.evaluation.metrics import Estimate
 from lmk_integrations.study.report import ALL, Report
+
+Lines = dict[str, list[tuple[float, Estimate]]]
 
 
 def run_pooling(arguments: argparse.Namespace, stop: threading.Event) -> int:
@@ -106,12 +107,12 @@ def panels(report: Report) -> list[Panel]:
     """Score by length, and score by the evidence's depth."""
     poolings = list(report.by_length[0].scores)
     over = [row for row in report.by_length if row.task == ALL]
-    by_length = {name: [(row.length, row.scores[name]) for row in over] for name in poolings}
+    by_length: Lines = {name: [(row.length, row.scores[name]) for row in over] for name in poolings}
     found = [_panel("By length: mean of the long tasks", "tokens of a document", by_length)]
     found[0].log_x = True
     for tasks in dict.fromkeys(row.tasks for row in report.by_depth):
         rows = [row for row in report.by_depth if row.tasks == tasks]
-        by_depth = {
+        by_depth: Lines = {
             name: [(50 * (row.low + row.high), row.scores[name]) for row in rows]
             for name in poolings
         }
@@ -119,7 +120,7 @@ def panels(report: Report) -> list[Panel]:
     return found
 
 
-def _panel(title: str, x: str, lines: Mapping[str, list[tuple[float, Estimate]]]) -> Panel:
+def _panel(title: str, x: str, lines: Lines) -> Panel:
     return Panel(
         title,
         x,

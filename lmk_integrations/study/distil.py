@@ -59,7 +59,8 @@ class Distillation(torch.nn.Module):
         taught = states / states.norm(dim=-1).mean()
         error = (found[:, tokens] / found.shape[-1] ** 0.5 - taught).square().sum(-1)
         cosine = functional.cosine_similarity(found[:, pooled].mean(dim=1), vectors)
-        return error.mean() + (1 - cosine).mean()
+        loss: torch.Tensor = error.mean() + (1 - cosine).mean()
+        return loss
 
 
 class Batches:
@@ -71,7 +72,7 @@ class Batches:
         self._model = model.to(device).eval()
         self._device = device
         tokenizer = teacher.tokenizer
-        self._prefix, self._suffix = np.array(tokenizer.prefix), np.array(tokenizer.suffix)
+        self._prefix, self._suffix = tokenizer.prefix, tokenizer.suffix
         assert tokenizer.landmark_id is not None
         self._landmark_id = tokenizer.landmark_id
         # What the teacher was trained on, not what its position table holds.

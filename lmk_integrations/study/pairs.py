@@ -35,7 +35,7 @@ def sentence_pairs(
     """
     rng = np.random.default_rng(seed)
     ends = np.cumsum([len(text) for text in texts])
-    examples = []
+    examples: list[Example] = []
     failures = 0
     while len(examples) < count:
         at = int(rng.integers(ends[-1]))

@@ -43,7 +43,7 @@ class DepthRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """by_length: every task at every length, then the mean of those that reach the longest."""
+    """by_length: every task at every length, then the mean of those that have all lengths."""
 
     by_length: tuple[LengthRow, ...]
     by_depth: tuple[DepthRow, ...]
@@ -65,10 +65,10 @@ def build_report(
     }
     tasks = next(iter(merged.values()))
     rows = [_length_row(number, merged) for number in range(len(tasks))]
-    longest = max(task.length for task in tasks)
-    reach = {task.task for task in tasks if task.length == longest}
     lengths = sorted({task.length for task in tasks})
-    over = [_mean_row(length, merged, reach) for length in lengths]
+    names = [task.task for task in tasks]
+    reach = {name for name in names if names.count(name) == len(lengths)}
+    over = [_mean_row(length, merged, reach) for length in lengths if reach]
     depths = []
     for name, wanted in (("planted", True), ("documents", False)):
         chosen = [

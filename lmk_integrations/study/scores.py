@@ -14,15 +14,17 @@ from lmk_integrations.core.pooling import Pooling
 from lmk_integrations.encoder import LMKEncoder
 from lmk_integrations.encoder.encoder import Cancelled
 from lmk_integrations.encoder.tokens import Tokenizer
+from lmk_integrations.errors import DocumentError
 from lmk_integrations.evaluation.metrics import DEPTH, per_query
 from lmk_integrations.evaluation.scoring import best_documents
-from lmk_integrations.study.cuts import CuttableSet
+from lmk_integrations.study.cuts import CutSet, CuttableSet
 from lmk_integrations.study.planted import PlantedSet, needles, passkeys
 from lmk_integrations.study.settings import StudySettings
 from lmk_integrations.training.checkpoints import write_whole
 
 METRIC = "ndcg@10"
 GRANULARITY = 32
+FEWEST_QUERIES = 5
 _TOKEN_BUDGET = 16_384
 _SEED = 0
 
@@ -65,7 +67,11 @@ class Scores:
 def make_tasks(
     sets: Sequence[CuttableSet], tokenizer: Tokenizer, settings: StudySettings
 ) -> list[Task]:
-    """All tasks, the short ones first. A set is not cut any longer than its longest document."""
+    """All tasks, the short ones first.
+
+    A set is not cut any longer than its longest document, and makes no task while its cuts answer
+    hardly a query. Raises DocumentError for a set that makes none at all.
+    """
     prose = "\n\n".join(one.prose for one in sets)
     tasks = []
     whole: set[str] = set()
@@ -77,20 +83,18 @@ def make_tasks(
             if one.name in whole:
                 continue
             cut = one.cut(length)
-            tasks.append(
-                Task(
-                    name=cut.name,
-                    length=length,
-                    doc_ids=cut.doc_ids,
-                    texts=cut.texts,
-                    query_ids=cut.query_ids,
-                    queries=cut.queries,
-                    qrels=cut.qrels,
-                    depths=cut.depths,
-                )
-            )
+            if len(cut.query_ids) >= FEWEST_QUERIES:
+                tasks.append(_cut_task(cut, length))
             if cut.is_whole:
                 whole.add(one.name)
+    for one in sets:
+        if not any(task.name == one.name for task in tasks):
+            raise DocumentError(
+                f"{one.name}: fewer than {FEWEST_QUERIES} queries of the odd half are answered by "
+                f"the first {max(settings.lengths)} tokens of a document; pass longer lengths, or "
+                "leave the set out",
+                "retrieval_set",
+            )
     return tasks
 
 
@@ -160,6 +164,19 @@ def _score(encoder: LMKEncoder, task: Task, cancelled: Cancelled | None) -> Scor
     values = per_query(task.qrels, rankings)[METRIC]
     depths = tuple(task.depths[query_id] for query_id in task.query_ids)
     return Scores(task.name, task.length, task.query_ids, tuple(values.tolist()), depths)
+
+
+def _cut_task(cut: CutSet, length: int) -> Task:
+    return Task(
+        name=cut.name,
+        length=length,
+        doc_ids=cut.doc_ids,
+        texts=cut.texts,
+        query_ids=cut.query_ids,
+        queries=cut.queries,
+        qrels=cut.qrels,
+        depths=cut.depths,
+    )
 
 
 def _planted_task(planted: PlantedSet, length: int) -> Task:

@@ -39,12 +39,10 @@ def small_encoder(teacher: OpenModel, layers: int, seed: int) -> Any:
         sep_token_id=tokenizer.suffix[-1],
         bos_token_id=tokenizer.prefix[0],
         eos_token_id=tokenizer.suffix[-1],
-        attn_implementation="sdpa",
-        reference_compile=False,
     )
     torch.manual_seed(seed)
     with quiet():
-        small = ModernBertModel(config)
+        small: Any = ModernBertModel(config)
     with torch.no_grad():
         small.get_input_embeddings().weight.copy_(words)
     return small

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from qdrant_server import Server
 from word_encoder import WordEncoder
@@ -16,18 +17,20 @@ _TOO_LONG_S = 30
 class Turns:
     """The first one makes so many requests, then the second one, then each goes on to its end.
 
-    documents: of one id, as the two see it. look: called after each request, at the moment when
-    the other one may come in between.
+    clients: one for each. documents: of one id, as the two see it. look: called after each
+    request, at the moment when the other one may come in between.
     """
 
     def __init__(
         self,
         server: Server,
+        clients: Sequence[Any],
         documents: tuple[Document, Document],
         requests: tuple[int, int],
         look: Callable[[], None],
     ) -> None:
         self._server = server
+        self._clients = clients
         self._documents = documents
         self._left = list(requests)
         self._look = look
@@ -53,15 +56,13 @@ class Turns:
         return self.reports
 
     def _ingest(self, number: int) -> None:
-        client = self._server.client()
         try:
             self._wait_for(number)
-            index = LandmarkIndex(client, "c", WordEncoder())
+            index = LandmarkIndex(self._clients[number], "c", WordEncoder())
             self.reports[number] = index.ingest([self._documents[number]])
         except Exception as error:
             self.errors.append(error)
         finally:
-            client.close()
             with self._changed:
                 self._ended[number] = True
                 self._turn = 1 - number

@@ -44,15 +44,15 @@ def text_folder(tmp_path_factory):
 
 @pytest.fixture
 def retrieval_set(tmp_path):
-    """Eight documents of 120 sentences; early-i asks for sentence 2 of i, late-i for 60."""
+    """Sixteen documents of 120 sentences; early-i asks for sentence 4 of i, late-i for 60."""
     folder = tmp_path / "stories"
     folder.mkdir()
     documents, queries, qrels, spans = [], [], ["query-id\tcorpus-id\tscore"], []
-    for number in range(8):
+    for number in range(16):
         text = prose(100 + number)
         documents.append({"_id": f"d{number}", "title": "", "text": text})
         sentences = text.split(". ")
-        for name, place in ((f"early-{number}", 2), (f"late-{number}", 60)):
+        for name, place in ((f"early-{number}", 4), (f"late-{number}", 60)):
             start = text.index(sentences[place])
             queries.append({"_id": name, "text": sentences[place]})
             qrels.append(f"{name}\td{number}\t1")

@@ -24,7 +24,7 @@ FAST = {
     "text_tokens": 64,
     "lengths": (64, 200),
     "documents": 5,
-    "set_documents": 8,
+    "set_documents": 16,
     "save_every": 2,
 }
 

@@ -8,6 +8,8 @@ from lmk_integrations.errors import DocumentError
 from lmk_integrations.study.cuts import CuttableSet
 from lmk_integrations.study.pairs import sentence_pairs
 from lmk_integrations.study.planted import needles, passkeys
+from lmk_integrations.study.scores import make_tasks
+from lmk_integrations.study.settings import StudySettings
 
 PROSE = " ".join(
     f"Sentence number {n} tells of the {n}th river and its harbour." for n in range(99)
@@ -92,9 +94,9 @@ def test_planted_documents_are_different_and_repeatable(teacher):
 
 
 def test_a_query_counts_while_its_evidence_is_inside(retrieval_set, teacher):
-    cuttable = CuttableSet(retrieval_set, teacher.tokenizer, documents=8)
-    odd = [n for n in range(8) if zlib.crc32(f"early-{n}".encode()) % 2]
-    odd_late = [n for n in range(8) if zlib.crc32(f"late-{n}".encode()) % 2]
+    cuttable = CuttableSet(retrieval_set, teacher.tokenizer, documents=16)
+    odd = [n for n in range(16) if zlib.crc32(f"early-{n}".encode()) % 2]
+    odd_late = [n for n in range(16) if zlib.crc32(f"late-{n}".encode()) % 2]
     assert odd
     assert odd_late
     short = cuttable.cut(100)
@@ -118,18 +120,27 @@ def test_fewer_documents_take_their_queries_with_them(retrieval_set, teacher):
 
 def test_without_spans_every_query_counts(retrieval_set, teacher):
     (retrieval_set / "spans.jsonl").unlink()
-    cut = CuttableSet(retrieval_set, teacher.tokenizer, documents=8).cut(100)
+    cut = CuttableSet(retrieval_set, teacher.tokenizer, documents=16).cut(100)
     assert any(query_id.startswith("late") for query_id in cut.query_ids)
     assert set(cut.depths.values()) == {None}
 
 
-def test_a_cut_that_leaves_no_query_is_refused(retrieval_set, teacher):
+def test_a_cut_that_answers_hardly_a_query_is_no_task(retrieval_set, teacher):
+    """And a set without any task is refused."""
+    spans = retrieval_set / "spans.jsonl"
+    rows = [line for line in spans.read_text().splitlines(True) if "late-" in line]
+    spans.write_text("".join(rows))
+    cuttable = CuttableSet(retrieval_set, teacher.tokenizer, documents=16)
+    settings = StudySettings(lengths=(100, 100_000), documents=2)
+    tasks = make_tasks([cuttable], teacher.tokenizer, settings)
+    assert [task.key for task in tasks if task.name == "stories"] == ["stories@100000"]
+    short = StudySettings(lengths=(100,), documents=2)
     with pytest.raises(DocumentError, match="pass longer lengths"):
-        CuttableSet(retrieval_set, teacher.tokenizer, documents=8).cut(5)
+        make_tasks([cuttable], teacher.tokenizer, short)
 
 
 def test_a_line_that_is_no_evidence_is_named(retrieval_set, teacher):
     path = retrieval_set / "spans.jsonl"
     path.write_text(path.read_text() + '{"query_id": "x"}\n')
-    with pytest.raises(DocumentError, match="line 17 is not evidence"):
-        CuttableSet(retrieval_set, teacher.tokenizer, documents=8)
+    with pytest.raises(DocumentError, match="line 33 is not evidence"):
+        CuttableSet(retrieval_set, teacher.tokenizer, documents=16)
