@@ -181,8 +181,8 @@ def _pooling(kinds: Subparsers, epilog: str) -> None:
     )
     for option, default, what in (
         ("--layers", 4, "of the small encoder, 6 at most"),
-        ("--distil-steps", 900, "of the distillation that all start from"),
-        ("--steps", 300, "of each training"),
+        ("--distil-steps", 700, "of the distillation that all start from"),
+        ("--steps", 200, "of each training"),
         ("--batch", 64, "pairs in a step"),
         ("--documents", 60, "with a planted fact, at each length"),
         ("--set-documents", 150, "of each retrieval set, at most"),

@@ -26,9 +26,9 @@ class StudySettings:
     """
 
     layers: int = 4
-    distil_steps: int = 900
+    distil_steps: int = 700
     distil_lr: float = 1e-3
-    steps: int = 300
+    steps: int = 200
     batch: int = 64
     lr: float = 2e-4
     text_tokens: int = 512
