@@ -150,6 +150,11 @@ class LandmarkIndex:
         dry_run: read, cut and count, but neither encode nor store nor delete.
         fail_fast: raise DocumentError at the first item that fails instead of going on.
         on_progress: called with the growing report. stop: set it to end after the batch in flight.
+
+        Others may ingest into the same collection of a server at the same time. Of a document that
+        two of them store in different versions one stands, whole: that of the first to be done
+        with it. The other one reports the document as failed, with the reason "overtaken".
+
         Raises StoreError; everything stored until then is kept.
         """
         encoder = self._opened.needs_encoder("ingest")
