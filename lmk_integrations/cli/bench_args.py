@@ -161,7 +161,7 @@ def _pooling(kinds: Subparsers, epilog: str) -> None:
     parser.add_argument(
         "--sets",
         nargs="+",
-        default=[],
+        required=True,
         metavar="DIR",
         help="retrieval sets in BEIR's layout, which are cut to each length and never trained on",
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmk_integrations._extras import require
+from lmk_integrations.core.pooling import Pooling
 from lmk_integrations.encoder import EncodingCancelled
 from lmk_integrations.encoder.backends.torch import pick_device
 from lmk_integrations.encoder.locate import BASE_MODEL
@@ -59,17 +59,19 @@ def run_study(
 ) -> StudyResult:
     """Train and score, or go on with it.
 
-    text: files to train on, as `lmk adapt` reads them. sets: folders in BEIR's layout, never
-    trained on. out: where everything is kept. base: the teacher, a BERT-like encoder; None is
-    all-MiniLM-L6-v2. on_progress: called with (what is done, steps done, steps).
-    stop: once set, the step in hand is finished, and a later call goes on.
+    text: files to train on, as `lmk adapt` reads them. sets: folders in BEIR's layout, at least
+    one, never trained on; needles are hidden in their text. out: where everything is kept.
+    base: the teacher, a BERT-like encoder; None is all-MiniLM-L6-v2.
+    on_progress: called with (what is done, steps done, steps). stop: once set, the step in hand
+    is finished, and a later call goes on.
 
-    Raises ConfigError where out holds another study, DocumentError where there is no text,
-    MissingExtraError without the extra ``bench``.
+    Raises ConfigError where ``out`` holds another study or there is no set, DocumentError where
+    there is no text, MissingExtraError without the extra ``bench``.
     """
     require_training()
-    require("accelerate", extra="train")
     check_ranx()
+    if not sets:
+        raise ConfigError("sets names none: pass folders in BEIR's layout, to be cut and searched")
     study = _Study(Path(text), Path(out), settings, base, on_progress, stop or threading.Event())
     # Opened first: a wrong folder is told before hours of training.
     cuttable = [
@@ -166,7 +168,7 @@ class _Study:
             lambda: Watcher(self._watching("distilling"), self.stop),
         )
 
-    def train(self, pooling: str, seed: int) -> Path | None:
+    def train(self, pooling: Pooling, seed: int) -> Path | None:
         """The directory of a trained encoder; None where it was stopped."""
         settings = self._settings
         directory = self.out / f"{pooling}-{seed}"
@@ -177,7 +179,7 @@ class _Study:
                 self._pairs(seed),
                 directory,
                 TrainSettings(
-                    pooling=pooling,  # type: ignore[arg-type]
+                    pooling=pooling,
                     steps=settings.steps,
                     batch=settings.batch,
                     lr=settings.lr,

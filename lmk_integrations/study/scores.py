@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,8 +50,10 @@ class Task:
 
     @property
     def key(self) -> str:
-        """Its name in files."""
-        return f"{self.name}@{self.length}"
+        """Its name in files: equal for equal texts, queries and judgements."""
+        content = [self.doc_ids, self.texts, self.query_ids, self.queries, dict(self.qrels)]
+        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return f"{self.name}@{self.length} {digest[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def score_model(
     )
     for number, task in enumerate(tasks):
         if progress is not None:
-            progress(task.key, number, len(tasks))
+            progress(task.name, number, len(tasks))
         if task.key in found:
             continue
         found[task.key] = _score(encoder, task, cancelled)

@@ -134,6 +134,21 @@ def test_a_study_that_is_stopped_goes_on_to_the_same_scores(
         )
 
 
+def test_scores_of_other_documents_are_not_taken_again(
+    teacher_directory, text_folder, retrieval_set, tmp_path
+):
+    """The trainings stand, and what they are asked has changed."""
+
+    def study(**changed):
+        settings = StudySettings(**{**FAST, "lengths": (64,), **changed})
+        return run_study(
+            text_folder, [retrieval_set], tmp_path / "out", settings, base=teacher_directory
+        )
+
+    assert study().report.by_length[0].queries == 5
+    assert study(documents=7).report.by_length[0].queries == 7
+
+
 def test_the_command(teacher_directory, text_folder, retrieval_set, tmp_path, capsys):
     arguments = [str(text_folder), "--sets", str(retrieval_set), "--out", str(tmp_path / "out")]
     arguments += ["--base", str(teacher_directory), "--layers", "1", "--distil-steps", "2"]

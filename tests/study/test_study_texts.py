@@ -133,7 +133,7 @@ def test_a_cut_that_answers_hardly_a_query_is_no_task(retrieval_set, teacher):
     cuttable = CuttableSet(retrieval_set, teacher.tokenizer, documents=16)
     settings = StudySettings(lengths=(100, 100_000), documents=2)
     tasks = make_tasks([cuttable], teacher.tokenizer, settings)
-    assert [task.key for task in tasks if task.name == "stories"] == ["stories@100000"]
+    assert [task.length for task in tasks if task.name == "stories"] == [100_000]
     short = StudySettings(lengths=(100,), documents=2)
     with pytest.raises(DocumentError, match="pass longer lengths"):
         make_tasks([cuttable], teacher.tokenizer, short)
