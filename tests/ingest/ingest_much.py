@@ -85,7 +85,7 @@ def main() -> None:
         write_files(docs, amount)
     # Landmarks of few dimensions: all else is as large as with the real ones.
     real = sys.argv[4] == "real"
-    encoder = LMKEncoder(dtype="float32").load() if real else stand_in(truncate_dim=32)
+    encoder = LMKEncoder().load() if real else stand_in(truncate_dim=32)
     (place / "warm.txt").write_text(story(1, 500))
     with LandmarkIndex(place / "warm", "c", encoder) as index:
         index.ingest(place / "warm.txt")
