@@ -13,9 +13,10 @@ def add_bench(commands: Subparsers, epilog: str) -> None:
     """Register the command. epilog: the exit codes."""
     parser = commands.add_parser(
         "bench",
-        help="how fast this package is here, beside its peers",
+        help="how fast this package is here, beside its peers; how poolings compare",
         description="Measure on this machine. Contenders take turns, each in a process of its "
-        "own; a peer that is not installed gets an environment of its own first.",
+        "own; a peer that is not installed gets an environment of its own first. `pooling` trains "
+        "encoders, and takes hours.",
         epilog=epilog,
     )
     kinds = parser.add_subparsers(dest="bench", required=True, metavar="WHAT")
