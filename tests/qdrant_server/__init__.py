@@ -20,8 +20,16 @@ from .rest import RestServer
 from .rpc import RpcServer
 
 Protocol = Literal["rest", "grpc"]
+# A server's URL, and its port for gRPC if that is to be spoken.
+Location = tuple[str, int | None]
 
-__all__ = ["Fault", "Faults", "Server", "serve"]
+__all__ = ["Fault", "Faults", "Location", "Server", "connect_to", "serve"]
+
+
+def connect_to(location: Location, timeout_s: float = 10.0) -> Any:
+    """A new client of a server."""
+    url, grpc_port = location
+    return connect(url, prefer_grpc=grpc_port is not None, grpc_port=grpc_port, timeout_s=timeout_s)
 
 
 @dataclass
@@ -44,14 +52,14 @@ class Server:
         """To pass to `connect` or to ``lmk --to``."""
         return f"http://127.0.0.1:{self._ports[0]}"
 
+    @property
+    def location(self) -> Location:
+        """What another process needs to make such a client, see `connect_to`."""
+        return self.url, self._ports[1] if self.protocol == "grpc" else None
+
     def client(self, timeout_s: float = 10.0) -> Any:
         """A new client of this server."""
-        return connect(
-            self.url,
-            prefer_grpc=self.protocol == "grpc",
-            grpc_port=self._ports[1],
-            timeout_s=timeout_s,
-        )
+        return connect_to(self.location, timeout_s)
 
     def start(self) -> None:
         """Listen for both protocols, on the same ports as before."""

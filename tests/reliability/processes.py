@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from qdrant_server import Location, connect_to
 from word_encoder import WordEncoder, corpus
 
 from lmk_integrations import LandmarkIndex
@@ -21,10 +22,17 @@ _CONTEXT.set_forkserver_preload(["lmk_integrations.qdrant", "lmk_integrations.in
 
 
 class Child:
-    """A process that ingests the corpus; it says what it has come to."""
+    """A process that ingests the corpus; it says what it has come to.
+
+    location: a directory, or a server's.
+    """
 
     def __init__(
-        self, location: str, delay_s: float = 0.0, tell_stored: bool = False, **shape: int
+        self,
+        location: str | Location,
+        delay_s: float = 0.0,
+        tell_stored: bool = False,
+        **shape: int,
     ) -> None:
         self._ours, theirs = _CONTEXT.Pipe()
         arguments = (location, delay_s, shape, tell_stored, theirs)
@@ -63,12 +71,13 @@ class Child:
 
 
 def _ingest(
-    location: str, delay_s: float, shape: dict[str, int], tell_stored: bool, told: Any
+    location: str | Location, delay_s: float, shape: dict[str, int], tell_stored: bool, told: Any
 ) -> None:
     told.send("begun")
     encoder = WordEncoder(delay_s=delay_s)
     try:
-        with LandmarkIndex(location, "c", encoder) as index:
+        place = location if isinstance(location, str) else connect_to(location)
+        with LandmarkIndex(place, "c", encoder) as index:
             waiting = [tell_stored]
 
             def look(_: Any) -> None:
@@ -83,7 +92,12 @@ def _ingest(
 
 
 def killed_until_done(
-    location: str, rng: random.Random, kills: int, horizon_s: float, delay_s: float, **shape: int
+    location: str | Location,
+    rng: random.Random,
+    kills: int,
+    horizon_s: float,
+    delay_s: float,
+    **shape: int,
 ) -> tuple[int, list[dict[str, Any]]]:
     """Start, kill at a random moment, start again; after so many kills, to the end.
 

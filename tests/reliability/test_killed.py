@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from processes import Child, kill, killed_until_done, timed
-from qdrant_server import serve
+from qdrant_server import Location, serve
 from stored_points import dump
 from word_encoder import WordEncoder, assert_same, corpus
 
@@ -70,13 +70,16 @@ class Edges:
 class Servers:
     """New servers, one after the other."""
 
+    def __init__(self, protocol: Any) -> None:
+        self._protocol = protocol
+
     def __call__(self) -> Servers:
-        self._serving = serve("rest")
+        self._serving = serve(self._protocol)
         return self
 
-    def __enter__(self) -> tuple[str, Any]:
+    def __enter__(self) -> tuple[Location, Any]:
         server = self._serving.__enter__()
-        return server.url, lambda: dump(server.store)
+        return server.location, lambda: dump(server.store)
 
     def __exit__(self, *error: Any) -> None:
         self._serving.__exit__(*error)
@@ -86,26 +89,27 @@ SHORT = {"small": 20, "long": 1, "sections": 60}
 # qdrant-client's own store looks at every point for every request.
 WHOLE = {
     "edge": {"small": 300, "long": 3, "sections": 250},
-    "server": {"small": 100, "long": 2, "sections": 120},
+    "rest": {"small": 100, "long": 2, "sections": 120},
+    "grpc": {"small": 100, "long": 2, "sections": 120},
 }
 
 
-@pytest.mark.parametrize("kind", ["edge", "server"])
+@pytest.mark.parametrize("kind", WHOLE)
 def test_killed_a_few_times(kind: str, tmp_path: Path) -> None:
     """Random moments, on the embedded engine and on a server: the short version."""
-    rounds(Edges(tmp_path) if kind == "edge" else Servers(), 4, SHORT, seed=1)
+    rounds(Edges(tmp_path) if kind == "edge" else Servers(kind), 4, SHORT, seed=1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["edge", "server"])
+@pytest.mark.parametrize("kind", WHOLE)
 def test_killed_sixty_times(kind: str, tmp_path: Path) -> None:
     """The whole of it."""
-    stores = Edges(tmp_path) if kind == "edge" else Servers()
+    stores = Edges(tmp_path) if kind == "edge" else Servers(kind)
     killed, filled = rounds(stores, 60, WHOLE[kind], seed=2)
     print(f"{kind}: {killed} kills over {filled} stores")
 
 
-@pytest.mark.parametrize("protocol", ["rest"])
+@pytest.mark.parametrize("protocol", ["rest", "grpc"])
 @pytest.mark.parametrize("upserts", [0, 1, 2, 3])
 def test_a_long_document_goes_on_at_its_sections(protocol: Any, upserts: int) -> None:
     """What was acknowledged before the kill is not encoded again, whichever write it was."""
@@ -118,7 +122,7 @@ def test_a_long_document_goes_on_at_its_sections(protocol: Any, upserts: int) ->
                 kill(children[0].pid)
 
         server.faults.on_request = watch
-        child = Child(server.url, 0.001, **shape)
+        child = Child(server.location, 0.001, **shape)
         children.append(child)
         child.begun()
         if upserts == 0:
@@ -127,7 +131,7 @@ def test_a_long_document_goes_on_at_its_sections(protocol: Any, upserts: int) ->
             pytest.fail("it was not killed")
         children.clear()
         stored = dump(server.store) if server.store.collection_exists("c") else {}
-        again = Child(server.url, **shape)
+        again = Child(server.location, **shape)
         again.begun()
         report = again.result()
         assert report["encoded"] == 200 - len(stored)
