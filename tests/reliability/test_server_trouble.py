@@ -100,6 +100,16 @@ def test_what_passes_is_outlasted(
     assert_same(dump(server.store), expected)
 
 
+def test_trouble_now_and_then_ends_nothing(
+    server: Server, client: Any, expected: dict[str, Any]
+) -> None:
+    """What is bounded is the number of failures in a row, not of those in a long run."""
+    server.faults.plan += [Fault("drop", "upsert", after=n, times=4) for n in range(3)]
+    fill(client)
+    assert server.faults.count("upsert") > 3 * 4
+    assert_same(dump(server.store), expected)
+
+
 def test_a_stall_is_cut_short(server: Server, expected: dict[str, Any]) -> None:
     """A request that takes longer than the timeout is sent again, in smaller pieces."""
     server.faults.plan.append(Fault("stall", "upsert", times=2, seconds=2))
