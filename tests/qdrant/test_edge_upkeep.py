@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -306,6 +307,27 @@ def test_a_backup_is_new_and_complete_or_not_there(tmp_path: Path) -> None:
             client.backup(tmp_path / "file" / "backup")
         assert sorted(os.listdir(tmp_path)) == ["backup", "file", "s"]
         assert client.count("c").count == 10
+
+
+def test_a_backup_that_breaks_off_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under its own name a backup is complete, or it is not there."""
+    really = shutil.copytree
+
+    def breaking(*arguments: Any, **options: Any) -> Any:
+        really(*arguments, **options)
+        assert not (tmp_path / "backup").exists()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shards.shutil, "copytree", breaking)
+    with EdgeClient(tmp_path / "s") as client:
+        make(client, 10)
+        with pytest.raises(StoreError, match=r"cannot be copied.*No space left"):
+            client.backup(tmp_path / "backup")
+        assert os.listdir(tmp_path) == ["s"]
+        put(client, 10, 10)  # and writing goes on
+        assert client.count("c").count == 20
 
 
 @pytest.mark.parametrize("ending", ["delete", "close"])
