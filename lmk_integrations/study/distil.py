@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from lmk_integrations.core.landmarks import chunk_bounds, insert_landmarks
-from lmk_integrations.encoder.backends.memory import keep_large_blocks
 from lmk_integrations.encoder.backends.torch import load_transformer, pick_device, quiet
 from lmk_integrations.encoder.model import OpenModel
 from lmk_integrations.study.settings import STUDY_POOLINGS, StudySettings
@@ -148,8 +147,6 @@ def distil(
     if checkpoints.finished(resume=True) is not None:
         return True
     device = pick_device(settings.device)
-    if device.type == "cpu":
-        keep_large_blocks()
     with checkpoints.begin(resume=True) as checkpoint:
         student = small_encoder(teacher, settings.layers, _SEED)
         student.get_input_embeddings().weight.requires_grad_(False)  # the teacher's, to begin with
