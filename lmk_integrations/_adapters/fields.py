@@ -26,6 +26,7 @@ class EncoderOptions(TypedDict, total=False):
     device: str
     dtype: str
     backend: str
+    compile: bool
     query_prompt: str | None
     document_prompt: str | None
     normalize: bool
@@ -58,6 +59,9 @@ class EncoderFields(BaseModel):
         default="auto", frozen=True, description='"float32", "bfloat16", "float16" or "auto".'
     )
     backend: str = Field(default="auto", frozen=True, description="What runs the model.")
+    compile: bool = Field(
+        default=False, frozen=True, description="Run the model through torch.compile."
+    )
     query_prompt: str | None = Field(
         default=None, frozen=True, description="Put before queries; None: as saved, '': none."
     )

@@ -50,6 +50,7 @@ def run_eval(arguments: argparse.Namespace) -> int:
                 device=arguments.device,
                 dtype=arguments.dtype,
                 backend=arguments.backend,
+                compile=arguments.compile,
                 half=arguments.half,
                 queries=arguments.queries,
                 granularity=granularity,

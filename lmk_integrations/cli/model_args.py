@@ -18,7 +18,7 @@ def add_model(
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    """Register --device, --dtype and --backend."""
+    """Register --device, --dtype, --backend and --compile."""
     parser.add_argument(
         "--device", default="auto", metavar="D", help="cpu, cuda, mps, ... (default: auto)"
     )
@@ -33,4 +33,9 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         default="auto",
         choices=BACKENDS,
         help="what runs the model (default: OpenVINO where installed and faster, else torch)",
+    )
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="run PyTorch's model through torch.compile: slow to start, for long runs on a GPU",
     )

@@ -100,6 +100,7 @@ def _encoder(arguments: argparse.Namespace) -> Any:
         device=arguments.device,
         dtype=arguments.dtype,
         backend=arguments.backend,
+        compile=arguments.compile,
         granularity=granularity,
     )
 

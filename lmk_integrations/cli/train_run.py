@@ -88,6 +88,7 @@ def run_mine(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         dtype=arguments.dtype,
         backend=arguments.backend,
+        compile=arguments.compile,
     )
     with nullcontext() if sys.stderr.isatty() else redirect_stderr(StringIO()):  # its bars
         report = mine(encoder, data, arguments.out, settings)

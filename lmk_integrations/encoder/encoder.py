@@ -40,6 +40,8 @@ class LMKEncoder:
     device, dtype: "auto" picks the GPU, and bfloat16 where the hardware multiplies it. "int8" is
         for CPUs, needs OpenVINO or ONNX Runtime, and has a fingerprint of its own.
     backend: "torch", "openvino", "onnx"; "auto" takes OpenVINO where it is installed and faster.
+    compile: run PyTorch's model through torch.compile: slow to start, worth it for long runs on a
+        GPU. The vectors are the same.
     query_prompt, document_prompt: put before every query, and at the start of every window of a
         document; "" switches a saved prompt off.
     normalize: L2-normalise vectors. truncate_dim: keep the first dimensions.
@@ -60,6 +62,7 @@ class LMKEncoder:
         device: str = "auto",
         dtype: str = "auto",
         backend: str = "auto",
+        compile: bool = False,  # noqa: A002 - torch's word for it
         query_prompt: str | None = None,
         document_prompt: str | None = None,
         normalize: bool = True,
@@ -75,6 +78,7 @@ class LMKEncoder:
             device=device,
             dtype=dtype,  # type: ignore[arg-type]
             backend=backend,  # type: ignore[arg-type]
+            compile=compile,
             query_prompt=query_prompt,
             document_prompt=document_prompt,
             normalize=normalize,

@@ -72,6 +72,7 @@ def evaluate(
     device: str = "auto",
     dtype: str = "auto",
     backend: str = "auto",
+    compile: bool = False,  # noqa: A002 - the encoder's word for it
     half: Half = "all",
     queries: int | None = None,
     granularity: int | str | None = None,
@@ -83,7 +84,8 @@ def evaluate(
     """Rank a set's documents for its queries by each method, and measure the rankings.
 
     methods: names as in `methods.EXPLANATION`. model, base: the landmark model and the encoder
-        that it is compared with; None: those of the package. device, dtype, backend: of both.
+        that it is compared with; None: those of the package. device, dtype, backend, compile: of
+        both, as in `LMKEncoder`.
     half, queries: as in `RetrievalSet.select`. granularity: of landmark methods that name none.
     titles: put each document's title before its text. seed: of the bootstrap.
     progress: called with (what is read, documents done, documents).
@@ -97,7 +99,7 @@ def evaluate(
     parsed = [parse_method(name, granularity) for name in methods]
     chosen = dataset.select(half, queries)
     check_ranx()
-    encoders = Encoders(model, base, device=device, dtype=dtype, backend=backend)
+    encoders = Encoders(model, base, device=device, dtype=dtype, backend=backend, compile=compile)
     by_source: dict[Source, list[Method]] = {}
     for method in parsed:  # opens every encoder once: a wrong name is told before any work
         by_source.setdefault(encoders.resolve(method.source), []).append(method)

@@ -44,10 +44,12 @@ class Encoders:
         device: str = "auto",
         dtype: str = "auto",
         backend: str = "auto",
+        compile: bool = False,  # noqa: A002 - the encoder's word for it
     ) -> None:
         self._model = model
         self._base = BASE_MODEL if base is None else base
-        self._device, self._dtype, self._backend = device, dtype, backend
+        self._device, self._dtype = device, dtype
+        self._backend, self._compile = backend, compile
         self._open = lru_cache(maxsize=1)(self._opened)
 
     def of(self, source: Source) -> LMKEncoder:
@@ -84,6 +86,7 @@ class Encoders:
                 device=self._device,
                 dtype=self._dtype,
                 backend=self._backend,
+                compile=self._compile,
             )
 
 

@@ -28,9 +28,9 @@ class LMKEmbeddings(EncoderFields, Embeddings):
         model: None for the shipped default, a local directory, or a hub id (also ``model_name``).
         encoder: a ready `LMKEncoder` in place of ``model`` and the options.
         show_progress: a progress bar while documents are embedded.
-        pooling, granularity, max_tokens, overlap_tokens, device, dtype, backend, query_prompt,
-        document_prompt, normalize, truncate_dim, token_budget, local_files_only: as in
-        `LMKEncoder`.
+        pooling, granularity, max_tokens, overlap_tokens, device, dtype, backend, compile,
+        query_prompt, document_prompt, normalize, truncate_dim, token_budget, local_files_only: as
+        in `LMKEncoder`.
 
     Instantiate:
         .. code-block:: python

@@ -65,6 +65,7 @@ def test_options_reach_the_encoder(adapter):
         "device": "cpu",
         "dtype": "float32",
         "backend": "torch",
+        "compile": True,
         "query_prompt": "q: ",
         "document_prompt": "d: ",
         "normalize": False,

@@ -24,12 +24,12 @@ def commands():
 
 
 def test_whoever_opens_a_model_says_how_it_is_run():
-    """Every command with --model has --device, --dtype and --backend."""
+    """Every command with --model has --device, --dtype, --backend and --compile."""
     with_model = {name: has for name, has in commands().items() if "--model" in has}
     assert {"ingest", "search", "eval", "mine"} <= set(with_model)
     for name, has in with_model.items():
         if name != "bench":
-            assert {"--device", "--dtype", "--backend"} <= has, name
+            assert {"--device", "--dtype", "--backend", "--compile"} <= has, name
 
 
 def test_the_choices_are_those_of_the_encoder():

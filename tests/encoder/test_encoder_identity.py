@@ -38,6 +38,7 @@ SAME_SPACE = [
     {"token_budget": 1},
     {"device": "cpu"},
     {"backend": "torch"},
+    {"compile": True},
     {"local_files_only": True},
     {"pooling": "mean"},  # what None comes to
 ]
@@ -66,10 +67,13 @@ def test_options_that_change_the_space(options, part, base, tiny):
     assert part in {name for name in mine if mine[name] != theirs[name]}
 
 
-@pytest.mark.parametrize("name", ["dtype", "query_prompt", "token_budget", "device", "backend"])
+@pytest.mark.parametrize(
+    "name", ["dtype", "query_prompt", "token_budget", "device", "backend", "compile"]
+)
 def test_options_that_keep_the_fingerprint(name, base, tiny):
     """What changes no document's vector beyond tolerance keeps the fingerprint."""
     values = {"dtype": "bfloat16", "token_budget": 9, "device": "cpu", "backend": "torch"}
+    values |= {"compile": True}
     options = {name: values.get(name, "q: ")}
     assert LMKEncoder(tiny("bert"), **options).fingerprint == base.fingerprint
 

@@ -4,7 +4,7 @@
 rounding: on a CPU that multiplies bfloat16 (or for dtype="int8"), for encoders built like BERT, in
 windows of up to 1,024 positions, if the package is installed. PyTorch runs everything else:
 GPUs, float32, sliding windows, decoders, long windows. ONNX Runtime is taken by "auto" only for
-int8 without OpenVINO: in float32 PyTorch is faster.
+int8 without OpenVINO: in float32 PyTorch is faster. With compile=True, "auto" is PyTorch.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def open_backend(settings: EncoderSettings, model: ModelFacts) -> Backend:
         return _open_graph(settings.backend, settings, model)
     if settings.backend == "auto" and settings.dtype == "int8":
         return _open_graph(_first_installed(), settings, model)
-    if settings.backend == "auto" and _prefers_openvino(settings, model):
+    if settings.backend == "auto" and not settings.compile and _prefers_openvino(settings, model):
         try:
             return _open_graph("openvino", settings, model)
         except LMKError as error:
@@ -82,7 +82,11 @@ def open_backend(settings: EncoderSettings, model: ModelFacts) -> Backend:
             "dtype='int8' is not to be had with backend='torch'; use backend='openvino' or 'onnx'"
         )
     return TorchBackend(
-        model.transformer, pad_id=model.pad_id, device=settings.device, dtype=settings.dtype
+        model.transformer,
+        pad_id=model.pad_id,
+        device=settings.device,
+        dtype=settings.dtype,
+        compiled=settings.compile,
     )
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import threading
 from collections.abc import Iterator
-from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import torch
@@ -38,18 +38,23 @@ class Rows(NamedTuple):
     group: torch.Tensor
 
 
+class _Wanted(threading.local):
+    rows: Rows | None = None
+
+
 # From the model's door to its last layer. Not a keyword: some models (mpnet) do not hand these on.
-_wanted: ContextVar[Rows] = ContextVar("wanted rows")
+# Not a context variable: torch.compile follows what is local to a thread, but not these.
+_wanted = _Wanted()
 
 
 @contextlib.contextmanager
 def wanted_rows(rows: Rows) -> Iterator[None]:
     """What `LayerAtRows` computes inside the with block."""
-    token = _wanted.set(rows)
+    _wanted.rows = rows
     try:
         yield
     finally:
-        _wanted.reset(token)
+        _wanted.rows = None  # torch.compile cannot follow a del
 
 
 class LastLayerAtRows(nn.Module):
@@ -114,7 +119,8 @@ class LayerAtRows(nn.Module):
 
         attention_mask comes in a form of the model's own; what sees what is in the wanted rows.
         """
-        parts, rows = self._parts, _wanted.get()
+        parts, rows = self._parts, _wanted.rows
+        assert rows is not None
         n_windows, length, _hidden = hidden_states.shape
         normed = parts.norm(hidden_states).flatten(0, 1)
         entered = hidden_states.flatten(0, 1)[rows.at]

@@ -3,6 +3,9 @@
 All that a model does position by position sees (1, total length) positions. Attention alone must
 know the windows, and transformers lets it be replaced by name: here each window, or a run of
 windows of one length, gets the unmasked kernel, and sliding-window layers work in blocks.
+
+To torch.compile the attention is one operator that it does not look into. So the lengths of the
+windows, which are another list in each batch, are no part of the compiled graph.
 """
 
 from __future__ import annotations
@@ -168,6 +171,18 @@ def _attention(
     query: (1, heads, total, d). key, value: (1, key heads, total, d). Returns (1, total, heads, d).
     sliding_window: positions seen to one side, the own one counted.
     """
+    if torch.compiler.is_dynamo_compiling():
+        return _OPERATOR(query, key, value, scaling, sliding_window), None
+    return _attend(query, key, value, scaling, sliding_window), None
+
+
+def _attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float | None,
+    sliding_window: int | None,
+) -> torch.Tensor:
     packing = _packing.get()
     shared = query.shape[1] // key.shape[1]
     # (total, heads, d)
@@ -176,14 +191,14 @@ def _attention(
         key, value = (x.repeat_interleave(shared, dim=1) for x in (key, value))
     if sliding_window is not None and sliding_window < max(packing.lengths):
         mask = packing.local_mask(sliding_window - 1, query.dtype)
-        return local_attention(query, key, value, mask, scaling)[None], None
+        return local_attention(query, key, value, mask, scaling)[None]
     runs = packing.runs()
     sizes = [windows * length for windows, length in runs]
     parts = [torch.split(x, sizes) for x in (query, key, value)]
     found = [
         _run(windows, q, k, v, scaling) for (windows, _), q, k, v in zip(runs, *parts, strict=True)
     ]
-    return (found[0] if len(found) == 1 else torch.cat(found))[None], None
+    return (found[0] if len(found) == 1 else torch.cat(found))[None]
 
 
 def _run(
@@ -199,3 +214,28 @@ def _run(
     )
     found = scaled_dot_product_attention(query, key, value, scale=scale)
     return found.transpose(1, 2).flatten(0, 1)
+
+
+def _attend_anew(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float | None,
+    sliding_window: int | None,
+) -> torch.Tensor:
+    """What an operator must give: a tensor of its own, in the order that is foretold."""
+    return _attend(query, key, value, scaling, sliding_window).contiguous()
+
+
+def _foretold(query: torch.Tensor, *_: Any) -> torch.Tensor:
+    one, heads, total, width = query.shape
+    return query.new_empty((one, total, heads, width))
+
+
+_OPERATOR = torch.library.custom_op(
+    "lmk::packed_attention",
+    _attend_anew,
+    mutates_args=(),
+    schema="(Tensor query, Tensor key, Tensor value, float? scaling, int? window) -> Tensor",
+)
+_OPERATOR.register_fake(_foretold)

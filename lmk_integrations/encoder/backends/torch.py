@@ -44,7 +44,9 @@ class TorchBackend:
 
     name = "torch"
 
-    def __init__(self, directory: Path, *, pad_id: int, device: str, dtype: str) -> None:
+    def __init__(
+        self, directory: Path, *, pad_id: int, device: str, dtype: str, compiled: bool = False
+    ) -> None:
         self._device = pick_device(device)
         self.device = str(self._device)
         self.dtype = _pick_dtype(dtype, self._device)
@@ -59,6 +61,10 @@ class TorchBackend:
         self._encoder: PackedEncoder | PaddedEncoder = packed_encoder(
             model, self.config, first or 0
         ) or PaddedEncoder(model, self.config, pad_id, first)
+        if compiled:
+            from lmk_integrations.encoder.backends.compiled import compile_encoder
+
+            compile_encoder(self._encoder)
 
     @torch.inference_mode()
     def rows(self, windows: Sequence[WindowInput]) -> list[Floats]:

@@ -61,6 +61,7 @@ def test_auto_takes_openvino_for_encoders_like_bert(_, tiny):
         ("bert", {"dtype": "float32"}),
         ("bert", {"dtype": "float16"}),
         ("bert", {"backend": "torch"}),
+        ("bert", {"compile": True}),
         ("modernbert", {}),
         ("qwen3", {}),
         ("deberta-v2", {}),
@@ -126,6 +127,9 @@ def test_int8_without_an_engine_names_one(tiny, monkeypatch):
         ({"backend": "openvino", "dtype": "float16"}, "float32, bfloat16, int8"),
         ({"backend": "onnx", "dtype": "bfloat16"}, "float32, int8"),
         ({"backend": "tensorflow"}, "'auto', 'torch', 'openvino', 'onnx'"),
+        ({"backend": "openvino", "compile": True}, "use backend='torch', or compile=False"),
+        ({"dtype": "int8", "compile": True}, "use another dtype, or compile=False"),
+        ({"compile": "max-autotune"}, "True or False"),
     ],
     ids=str,
 )

@@ -58,6 +58,18 @@ def test_bfloat16(name):
 
 
 @torch.inference_mode()
+@pytest.mark.parametrize("wanted", [None, WANTED], ids=["all", "rows"])
+@pytest.mark.parametrize("name", [name for name in ENCODERS if name not in PADDED])
+def test_all_that_a_batch_makes_is_on_the_models_device(name, wanted):
+    """On one without data, as a GPU is not everywhere: PyTorch refuses to mix them likewise."""
+    encoder = open_encoder(tiny_encoder(name)).to("meta")
+    rows = None if wanted is None else wanted.to("meta")
+    states = encoder(random_ids(sum(LENGTHS)).to("meta"), LENGTHS, rows)
+    assert states.is_meta
+    assert states.shape == (sum(LENGTHS) if wanted is None else len(wanted), 32)
+
+
+@torch.inference_mode()
 def test_positions_that_packing_gets_wrong_are_found_out():
     """A model that does not fit is seen by the trial, and keeps the attention it had."""
     model, ids = tiny_encoder("bert"), random_ids(sum(LENGTHS))
