@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmk_integrations._extras import require
+from lmk_integrations.errors import ConfigError
 
 Points = Sequence[tuple[float, float]]
+_FORMATS = (".png", ".svg", ".pdf")
 
 
 @dataclass(slots=True)
@@ -23,10 +25,16 @@ class Panel:
 
 
 def check_plot(path: Path) -> None:
-    """Raise, before any work is done, where a figure could not be drawn in the end."""
+    """Raise ConfigError, before any work is done, where a figure could not be drawn in the end."""
     require("matplotlib", extra="bench")
+    if path.suffix.lower() not in _FORMATS:
+        raise ConfigError(
+            f"{path} is no figure that can be drawn: give a name that ends in .png, .svg or .pdf"
+        )
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; give the name of a file for the figure")
     if not path.resolve().parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {path.parent} to write a figure in")
+        raise ConfigError(f"{path}: there is no folder {path.parent} to write a figure in")
 
 
 def draw(path: Path, lines: Mapping[str, Points], *, title: str, x: str, y: str) -> None:
