@@ -23,7 +23,7 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> No
     folder.mkdir()
     with pytest.raises(ConfigError, match=r"f\.svg is a folder"):
         check_plot(folder)
-    with pytest.raises(ConfigError, match="no folder .*nowhere"):
+    with pytest.raises(ConfigError, match=r"no folder .*nowhere"):
         check_plot(tmp_path / "nowhere" / "f.svg")
 
 
