@@ -79,6 +79,13 @@ class Sources:
                 elif isinstance(item, Document):
                     given.add(name)
                 yield item
+        yield from self._not_met()
+
+    def _not_met(self) -> Iterator[Failure]:
+        """Of those that were to be read, what is not there any more."""
+        folders = {str(parent) for name in self.seen_ids for parent in PurePosixPath(name).parents}
+        for name in sorted(set(self._options.only or ()) - self.seen_ids - folders):
+            yield Failure(name, "missing", "it was to be read again, and is not there any more")
 
     def _guarded(self, source: Any, parser: ParserProcess, depth: int) -> Iterator[_Found]:
         try:

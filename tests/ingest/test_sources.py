@@ -188,7 +188,7 @@ def test_one_bad_file_does_not_stop_the_rest(root):
     [
         ((), []),
         (("docs/b.txt",), ["docs/b.txt"]),
-        (("docs/sub", "docs/gone.txt"), ["docs/sub/c.txt"]),
+        (("docs/sub",), ["docs/sub/c.txt"]),
         (("docs",), [*ALL[:3], "docs/e#f.txt", "docs/sub/c.txt", "docs/z.jsonl#1", "own"]),
         (("docs/z.jsonl#1",), ["docs/z.jsonl#1", "own"]),
         (("own",), ["own"]),
@@ -601,3 +601,20 @@ def test_the_reader_has_a_version():
     """A part of the recipe: text, and not empty."""
     assert isinstance(READER_VERSION, str)
     assert READER_VERSION
+
+
+def test_what_was_to_be_read_again_and_is_gone_is_a_failure(tmp_path):
+    """A file, an entry, but not a folder whose files are there."""
+    folder = tmp_path / "docs"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "a.txt").write_text("One.")
+    (folder / "inner" / "b.txt").write_text("Two.")
+    (folder / "c.jsonl").write_text('{"id": "x", "text": "Three."}\n')
+    only = ("docs/a.txt", "docs/gone.txt", "docs/inner", "docs/c.jsonl#7")
+    items = list(Sources(folder, ReadOptions(only=only)).documents())
+    assert [item.id for item in items if isinstance(item, Document)] == [
+        "docs/a.txt",
+        "docs/inner/b.txt",
+    ]
+    gone = [(item.name, item.reason) for item in items if not isinstance(item, Document)]
+    assert gone == [("docs/c.jsonl#7", "missing"), ("docs/gone.txt", "missing")]
