@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -33,7 +34,7 @@ class CompiledModel(nn.Module):
         self.module = module
         self._is_checked = False
         try:
-            self._run = torch.compile(_own_code(module), dynamic=True)
+            self._run: Callable[..., Any] = torch.compile(_own_code(module), dynamic=True)
         except RuntimeError as error:  # a Python that this PyTorch cannot compile for
             raise _refusal(error) from error
 
@@ -52,7 +53,7 @@ class CompiledModel(nn.Module):
         return found
 
 
-def _own_code(module: nn.Module) -> Any:
+def _own_code(module: nn.Module) -> Callable[..., Any]:
     """The module as a function with a code object of its own.
 
     PyTorch keeps graphs by code object, and only a handful for each: encoders that shared one
