@@ -26,8 +26,9 @@ class EncoderSettings:
     dtype: of the computation; "auto" is bfloat16 where the hardware multiplies it, else float32.
         "int8" rounds weights and activations: other vectors, see `backends.graph_int8`.
     backend: what runs the model; "auto" chooses by the rule in `backends.choose`.
-    compile: run the model through torch.compile: a minute or so at the first batches, then faster
-        on a GPU. The same vectors; for backend="torch", which "auto" then is.
+    compile: run the model through torch.compile, which takes up to a minute at the first batches
+        and gains next to nothing on a CPU: for long runs on a GPU. The same vectors to rounding;
+        for backend="torch", which "auto" then is.
     token_budget: padded positions per batch; bounds memory, does not change results.
     truncate_dim: keep the first dimensions only (Matryoshka models).
     """
