@@ -72,6 +72,8 @@ def run_study(
     check_ranx()
     if not sets:
         raise ConfigError("sets names none: pass folders in BEIR's layout, to be cut and searched")
+    if not Path(text).exists():
+        raise ConfigError(f"{text}: no such file or folder; pass plain text to train on")
     study = _Study(Path(text), Path(out), settings, base, on_progress, stop or threading.Event())
     # Opened first: a wrong folder is told before hours of training.
     cuttable = [

@@ -172,3 +172,11 @@ def test_the_command(teacher_directory, text_folder, retrieval_set, tmp_path, ca
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         StudySettings(**wrong)
+
+
+def test_a_study_without_text_or_sets_is_refused_before_it_is_made(retrieval_set, tmp_path):
+    with pytest.raises(ConfigError, match="no such file or folder"):
+        run_study(tmp_path / "none", [retrieval_set], tmp_path / "out", StudySettings())
+    with pytest.raises(ConfigError, match="sets names none"):
+        run_study(tmp_path, [], tmp_path / "out", StudySettings())
+    assert not (tmp_path / "out").exists()
