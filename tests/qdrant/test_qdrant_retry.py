@@ -125,6 +125,8 @@ def test_pauses_grow_to_a_limit_and_end() -> None:
     assert len(asked) == 6
     for pause, whole in zip(pauses, [1.0, 2.0, 4.0, 4.0, 4.0], strict=True):
         assert whole / 2 <= pause <= whole
+    # Many clients of one server must not come back all at the same moment.
+    assert len(set(pauses[2:])) == 3
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
