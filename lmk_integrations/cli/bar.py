@@ -44,3 +44,21 @@ class Bar:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+class StepsBar(Bar):
+    """Work of several steps, a line for each: what is being done, and how far it is.
+
+    unit: what a step counts.
+    """
+
+    def __init__(self, unit: str) -> None:
+        self._unit = f" {unit}"
+        self._step = ""
+
+    def update(self, step: str, done: int, total: int) -> None:
+        """Show where a step stands."""
+        if step != self._step:
+            self._step = step
+            self.open(total, desc=step, unit=self._unit)
+        self._bar.update(done - self._bar.n)

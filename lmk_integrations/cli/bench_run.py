@@ -15,7 +15,7 @@ from lmk_integrations.bench.plots import check_plot, draw
 from lmk_integrations.bench.search import ENCODING, SearchBench, SearchSettings, bench_search
 from lmk_integrations.bench.tables import markdown
 from lmk_integrations.bench.timing import Spread
-from lmk_integrations.cli.bar import Bar
+from lmk_integrations.cli.bar import StepsBar
 from lmk_integrations.qdrant.queries import MODES
 
 
@@ -27,20 +27,6 @@ def run_bench(arguments: argparse.Namespace) -> int:
         "search": _search,
     }
     return kinds[arguments.bench](arguments)
-
-
-class BenchProgress(Bar):
-    """What is being done, and how far it is."""
-
-    def __init__(self) -> None:
-        self._step = ""
-
-    def update(self, step: str, done: int, total: int) -> None:
-        """Show where a step stands."""
-        if step != self._step:
-            self._step = step
-            self.open(total, desc=step, unit=" rounds")
-        self._bar.update(done - self._bar.n)
 
 
 def _encode(arguments: argparse.Namespace) -> int:
@@ -58,7 +44,7 @@ def _encode(arguments: argparse.Namespace) -> int:
         **_given(arguments),
     )
     _check_plot(arguments)
-    with BenchProgress() as progress:
+    with StepsBar("rounds") as progress:
         found = bench_encode(settings, progress.update)
     if arguments.json:
         _print_json("encode", found.to_dict())
@@ -109,7 +95,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         **_given(arguments),
     )
-    with BenchProgress() as progress:
+    with StepsBar("rounds") as progress:
         found = bench_ingest(settings, progress.update)
     if arguments.json:
         _print_json("ingest", found.to_dict())
@@ -198,7 +184,7 @@ def _search(arguments: argparse.Namespace) -> int:
         **_given(arguments),
     )
     _check_plot(arguments)
-    with BenchProgress() as progress:
+    with StepsBar("rounds") as progress:
         found = bench_search(settings, progress.update)
     if arguments.json:
         _print_json("search", found.to_dict())

@@ -10,7 +10,7 @@ from pathlib import Path
 from lmk_integrations.bench.machine import describe_machine
 from lmk_integrations.bench.plots import Panel, check_plot, draw_panels
 from lmk_integrations.bench.tables import markdown
-from lmk_integrations.cli.bar import Bar
+from lmk_integrations.cli.bar import StepsBar
 from lmk_integrations.evaluation.metrics import Estimate
 from lmk_integrations.study.report import ALL, Report
 
@@ -35,7 +35,7 @@ def run_pooling(arguments: argparse.Namespace, stop: threading.Event) -> int:
     )
     if arguments.plot is not None:
         check_plot(Path(arguments.plot))
-    with StudyBar() as bar:
+    with StepsBar("steps") as bar:
         found = run_study(
             arguments.text,
             arguments.sets,
@@ -135,17 +135,3 @@ def _panel(title: str, x: str, lines: Lines) -> Panel:
 def _percent(of: Estimate, *, sign: bool = False) -> str:
     shown = "+" if sign else ""
     return f"{100 * of.mean:{shown}.1f} ({100 * of.low:{shown}.1f} to {100 * of.high:{shown}.1f})"
-
-
-class StudyBar(Bar):
-    """What is being done, and how far it is."""
-
-    def __init__(self) -> None:
-        self._step = ""
-
-    def update(self, step: str, done: int, total: int) -> None:
-        """Show where a step stands."""
-        if step != self._step:
-            self._step = step
-            self.open(total, desc=step, unit=" steps")
-        self._bar.update(done - self._bar.n)

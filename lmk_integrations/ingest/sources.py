@@ -23,6 +23,7 @@ READER_VERSION = "1"
 """Raised when reading gives another text for the same bytes: then all files count as changed."""
 
 _MAX_NESTING = 16
+_GONE = "it was to be read again, and is not there any more, or not below the paths that were given"
 _WITH_ENTRIES = (".jsonl", ".ndjson", ".json")  # which have ids of their own
 _Found = Document | Failure | Page
 
@@ -85,7 +86,7 @@ class Sources:
         """Of those that were to be read, what is not there any more."""
         folders = {str(parent) for name in self.seen_ids for parent in PurePosixPath(name).parents}
         for name in sorted(set(self._options.only or ()) - self.seen_ids - folders):
-            yield Failure(name, "missing", "it was to be read again, and is not there any more")
+            yield Failure(name, "missing", _GONE)
 
     def _guarded(self, source: Any, parser: ParserProcess, depth: int) -> Iterator[_Found]:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qdrant_client import QdrantClient, models
@@ -61,9 +62,23 @@ def scroll(
     vectors: Any = False,
     page: int = PAGE,
 ) -> Iterator[models.Record]:
-    """All points that a filter chooses, in the order of their ids, read in pages of so many.
+    """All points that a filter chooses, as `scroll_pages` reads them."""
+    pages = scroll_pages(client, collection, wanted, payload=payload, vectors=vectors, page=page)
+    return chain.from_iterable(pages)
 
-    payload, vectors: as `scroll`'s with_payload and with_vectors.
+
+def scroll_pages(
+    client: StoreClient,
+    collection: str,
+    wanted: models.Filter | None,
+    *,
+    payload: Any,
+    vectors: Any = False,
+    page: int = PAGE,
+) -> Iterator[list[models.Record]]:
+    """All points that a filter chooses, in the order of their ids, in pages of so many.
+
+    payload, vectors: as `scroll`'s with_payload and with_vectors of a client.
     """
     offset: Any = None
     while True:
@@ -78,7 +93,7 @@ def scroll(
                 with_vectors=vectors,
             ),
         )
-        yield from records
+        yield records
         if offset is None:
             return
 

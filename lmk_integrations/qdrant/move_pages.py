@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from qdrant_client import models
 
-from lmk_integrations.qdrant.client import PAGE, StoreClient, call
+from lmk_integrations.qdrant.client import StoreClient, call, scroll_pages
 from lmk_integrations.qdrant.schema import RECORD
 
 MAX_POINTS = 128
@@ -51,22 +51,9 @@ def peeks(
     client: StoreClient, name: str, dim: int, wanted: models.Filter | None = None
 ) -> Iterator[list[Peek]]:
     """All points by pages, in the order of their ids."""
-    offset: Any = None
-    while True:
-        records, offset = call(
-            client,
-            lambda offset=offset: client.scroll(  # type: ignore[misc]
-                name,
-                scroll_filter=wanted,
-                limit=PAGE,
-                offset=offset,
-                with_payload=[f"{RECORD}.{key}" for key in _PEEKED],
-                with_vectors=False,
-            ),
-        )
+    fields = [f"{RECORD}.{key}" for key in _PEEKED]
+    for records in scroll_pages(client, name, wanted, payload=fields):
         yield [_peek(record, dim) for record in records]
-        if offset is None:
-            return
 
 
 def _peek(record: models.Record, dim: int) -> Peek:

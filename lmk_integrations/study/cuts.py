@@ -5,32 +5,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from lmk_integrations.encoder.tokens import Tokenizer
 from lmk_integrations.errors import DocumentError
 from lmk_integrations.evaluation.dataset import RetrievalSet, lines_of, load_beir
+from lmk_integrations.study.tasks import Task
 
 Spans = Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class CutSet:
-    """doc_ids, texts: of the documents; queries that they answer, with their judgements.
-
-    depths: by query id, where in its document the evidence begins, 0 to 1; None: not known.
-    is_whole: no document was longer than the cut.
-    """
-
-    name: str
-    doc_ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    query_ids: tuple[str, ...]
-    queries: tuple[str, ...]
-    qrels: Mapping[str, Mapping[str, int]]
-    depths: Mapping[str, float | None]
-    is_whole: bool
 
 
 class CuttableSet:
@@ -48,7 +30,7 @@ class CuttableSet:
         chosen = sorted(order[:documents])
         self._doc_ids = tuple(loaded.doc_ids[at] for at in chosen)
         self._texts = tuple(loaded.texts[at] for at in chosen)
-        self._starts = tuple(tokenizer.encode(text).offsets for text in self._texts)
+        self._offsets = tuple(tokenizer.encode(text).offsets for text in self._texts)
         self._set = loaded
         path = folder / "spans.jsonl"
         self._spans: Spans | None = read_spans(path) if path.is_file() else None
@@ -58,26 +40,28 @@ class CuttableSet:
         """All its text, to hide needles in."""
         return "\n\n".join(self._texts)
 
-    def cut(self, n_tokens: int) -> CutSet:
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest document."""
+        return max(map(len, self._offsets))
+
+    def cut(self, n_tokens: int) -> Task:
         """Every document cut to its first tokens; there may be no query left."""
-        ends: dict[str, int] = {}
-        lengths: dict[str, int] = {}
-        for doc_id, offsets in zip(self._doc_ids, self._starts, strict=True):
-            lengths[doc_id] = min(n_tokens, len(offsets))
-            ends[doc_id] = int(offsets[lengths[doc_id] - 1][1]) if len(offsets) else 0
+        ends = {
+            doc_id: int(offsets[:n_tokens][-1][1]) if len(offsets) else 0
+            for doc_id, offsets in zip(self._doc_ids, self._offsets, strict=True)
+        }
         found = _Queries(self._set, self._spans, ends)
-        return CutSet(
+        texts = zip(self._doc_ids, self._texts, strict=True)
+        return Task(
             name=self.name,
+            length=n_tokens,
             doc_ids=self._doc_ids,
-            texts=tuple(
-                text[: ends[doc_id]]
-                for doc_id, text in zip(self._doc_ids, self._texts, strict=True)
-            ),
+            texts=tuple(text[: ends[doc_id]] for doc_id, text in texts),
             query_ids=tuple(found.ids),
             queries=tuple(found.queries),
             qrels=found.qrels,
             depths=found.depths,
-            is_whole=all(len(offsets) <= n_tokens for offsets in self._starts),
         )
 
 

@@ -8,21 +8,20 @@ drawn from anywhere in their passage: what a pooling learns of positions is its 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from lmk_integrations.errors import DocumentError
+from lmk_integrations.training.corpus import SENTENCE_END
 from lmk_integrations.training.data import Example, TrainingData
 
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n\s*\n\s*")
 _WORDS = (6, 60)
 _CHARACTERS_PER_TOKEN = 4.3
 _FEWEST_SENTENCES = 3
 _SHORTEST_TOKENS = 64
 _KEPT = 0.5  # how often the passage keeps its query
-_TRIES = 20
+_MOST_FAILURES = 1000  # in a row
 
 
 def sentence_pairs(
@@ -49,7 +48,7 @@ def sentence_pairs(
             failures = 0
             continue
         failures += 1
-        if failures > _TRIES * 50:
+        if failures > _MOST_FAILURES:
             raise DocumentError(
                 "the text holds hardly any passage of several sentences; pass prose",
                 "training_data",
@@ -61,7 +60,7 @@ def sentence_pairs(
 
 def _example(passage: str, rng: np.random.Generator) -> Example | None:
     """One pair, or None where the passage is no prose."""
-    ends = [match.end() for match in _SENTENCE.finditer(passage)]
+    ends = [match.end() for match in SENTENCE_END.finditer(passage)]
     # Only whole ones: the first began before the passage, the last may end behind it.
     sentences = [passage[a:b] for a, b in itertools.pairwise(ends)]
     fitting = [

@@ -80,6 +80,9 @@ def run_study(
         CuttableSet(Path(folder), study.teacher.tokenizer, settings.set_documents)
         for folder in sets
     ]
+    names = [*PLANTED, *(one.name for one in cuttable)]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"sets: two tasks of one name among {', '.join(names)}; rename a folder")
     tasks = make_tasks(cuttable, study.teacher.tokenizer, settings)
     notes = [f"{failed} could not be read" for failed in study.failed]
     whole: list[int] = []

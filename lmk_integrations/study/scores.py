@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,10 @@ from lmk_integrations.encoder.tokens import Tokenizer
 from lmk_integrations.errors import DocumentError
 from lmk_integrations.evaluation.metrics import DEPTH, per_query
 from lmk_integrations.evaluation.scoring import best_documents
-from lmk_integrations.study.cuts import CutSet, CuttableSet
+from lmk_integrations.study.cuts import CuttableSet
 from lmk_integrations.study.planted import PlantedSet, needles, passkeys
 from lmk_integrations.study.settings import StudySettings
+from lmk_integrations.study.tasks import Task
 from lmk_integrations.training.checkpoints import write_whole
 
 METRIC = "ndcg@10"
@@ -30,30 +30,6 @@ _TOKEN_BUDGET = 16_384
 _SEED = 0
 
 Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A retrieval task at one length; what does not depend on the encoder.
-
-    qrels: by query id; depths: by query id, 0 to 1, or None where it is not known.
-    """
-
-    name: str
-    length: int
-    doc_ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    query_ids: tuple[str, ...]
-    queries: tuple[str, ...]
-    qrels: Mapping[str, Mapping[str, int]]
-    depths: Mapping[str, float | None]
-
-    @property
-    def key(self) -> str:
-        """Its name in files: equal for equal texts, queries and judgements."""
-        content = [self.doc_ids, self.texts, self.query_ids, self.queries, dict(self.qrels)]
-        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-        return f"{self.name}@{self.length} {digest[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +53,16 @@ def make_tasks(
     """
     prose = "\n\n".join(one.prose for one in sets)
     tasks = []
-    whole: set[str] = set()
     for length in sorted(settings.lengths):
         planted = [passkeys(tokenizer, length, settings.documents, _SEED)]
         planted.append(needles(tokenizer, prose, length, settings.documents, _SEED))
         tasks += [_planted_task(one, length) for one in planted]
         for one in sets:
-            if one.name in whole:
-                continue
-            cut = one.cut(length)
-            if len(cut.query_ids) >= FEWEST_QUERIES:
-                tasks.append(_cut_task(cut, length))
-            if cut.is_whole:
-                whole.add(one.name)
+            # Past its longest document nothing changes any more.
+            if all(task.length < one.longest for task in tasks if task.name == one.name):
+                cut = one.cut(length)
+                if len(cut.query_ids) >= FEWEST_QUERIES:
+                    tasks.append(cut)
     for one in sets:
         if not any(task.name == one.name for task in tasks):
             raise DocumentError(
@@ -132,7 +105,7 @@ def score_model(
         if task.key in found:
             continue
         found[task.key] = _score(encoder, task, cancelled)
-        rows = {key: _to_json(scores) for key, scores in found.items()}
+        rows = {key: asdict(scores) for key, scores in found.items()}
         write_whole(kept, json.dumps(rows) + "\n")
     return [found[task.key] for task in tasks]
 
@@ -169,19 +142,6 @@ def _score(encoder: LMKEncoder, task: Task, cancelled: Cancelled | None) -> Scor
     return Scores(task.name, task.length, task.query_ids, tuple(values.tolist()), depths)
 
 
-def _cut_task(cut: CutSet, length: int) -> Task:
-    return Task(
-        name=cut.name,
-        length=length,
-        doc_ids=cut.doc_ids,
-        texts=cut.texts,
-        query_ids=cut.query_ids,
-        queries=cut.queries,
-        qrels=cut.qrels,
-        depths=cut.depths,
-    )
-
-
 def _planted_task(planted: PlantedSet, length: int) -> Task:
     ids = tuple(f"{planted.name}-{number}" for number in range(len(planted.texts)))
     return Task(
@@ -194,13 +154,3 @@ def _planted_task(planted: PlantedSet, length: int) -> Task:
         qrels={one: {one: 1} for one in ids},
         depths=dict(zip(ids, planted.depths, strict=True)),
     )
-
-
-def _to_json(scores: Scores) -> dict[str, Any]:
-    return {
-        "task": scores.task,
-        "length": scores.length,
-        "query_ids": list(scores.query_ids),
-        "values": list(scores.values),
-        "depths": list(scores.depths),
-    }

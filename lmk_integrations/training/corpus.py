@@ -21,7 +21,8 @@ from lmk_integrations.records import Document
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
 
-_UNIT = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n\s*\n\s*")  # roughly where sentences begin
+SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n\s*\n\s*")
+"""Roughly what stands between two sentences, or two paragraphs."""
 _PAGE = re.compile(r"^\f\n?", re.MULTILINE)
 
 
@@ -94,7 +95,7 @@ def _tokens(text: str, tokenizer: Tokenizer) -> tuple[Small, Ints]:
     for piece in iter_pieces(text):
         tokens = tokenizer.encode(piece)
         begins = token_boundaries(tokens.offsets)[:-1]
-        at = np.array([0, *(match.end() for match in _UNIT.finditer(piece))], np.int64)
+        at = np.array([0, *(match.end() for match in SENTENCE_END.finditer(piece))], np.int64)
         first = np.unique(np.searchsorted(begins, at))
         units.append(first[first < len(begins)] + total)
         ids.append(tokens.ids.astype(np.int32))

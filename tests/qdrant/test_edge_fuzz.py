@@ -225,4 +225,4 @@ def test_any_calls_leave_a_store_that_opens(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_very_many_calls_leave_a_store_that_opens(tmp_path: Path) -> None:
     """The same at depth."""
-    fuzz(tmp_path, examples=1_500, each=100)
+    fuzz(tmp_path, examples=10_000, each=100)

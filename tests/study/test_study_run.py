@@ -180,3 +180,9 @@ def test_a_study_without_text_or_sets_is_refused_before_it_is_made(retrieval_set
     with pytest.raises(ConfigError, match="sets names none"):
         run_study(tmp_path, [], tmp_path / "out", StudySettings())
     assert not (tmp_path / "out").exists()
+
+
+def test_two_sets_of_one_name_are_refused(teacher_directory, text_folder, retrieval_set, tmp_path):
+    twice = [retrieval_set, retrieval_set]
+    with pytest.raises(ConfigError, match="two tasks of one name"):
+        run_study(text_folder, twice, tmp_path / "o", StudySettings(), base=teacher_directory)
