@@ -52,11 +52,13 @@ def main() -> None:
     parser.add_argument("--queries", type=int, help="at most so many of each set")
     parser.add_argument("--store", default=".lmk/tune")
     parser.add_argument("--section-tokens", type=int)
+    parser.add_argument("--granularity", type=int, help="tokens per landmark")
+    parser.add_argument("--landmark-datatype", choices=["float16", "turbo8"])
     parser.add_argument("--best", action="store_true", help="the arms and the default only")
     parser.add_argument("--by-length", action="store_true", help="short and long queries apart")
     options = parser.parse_args()
     variants = [*ARMS, DEFAULT, *([] if options.best else OTHERS)]
-    encoder = LMKEncoder()
+    encoder = LMKEncoder(granularity=options.granularity)
     columns: dict[str, list[float]] = {}
     for folder in options.folders:
         columns |= scores(folder, variants, encoder, options)
@@ -71,9 +73,14 @@ def scores(
     """By column name, nDCG@10 in points of 100 of each variant."""
     dataset = load_beir(folder)
     documents = zip(dataset.doc_ids, dataset.titles, dataset.texts, strict=True)
-    name = f"{dataset.name}-{options.section_tokens or 'default'}"
+    choices = (options.granularity, options.landmark_datatype)
+    names = [dataset.name, options.section_tokens or "default", *filter(None, choices)]
     with LandmarkIndex(
-        options.store, name, encoder, section_tokens=options.section_tokens
+        options.store,
+        "-".join(map(str, names)),
+        encoder,
+        section_tokens=options.section_tokens,
+        landmark_datatype=options.landmark_datatype,
     ) as index:
         index.ingest(Document(text, id=own, title=title or None) for own, title, text in documents)
         asked = dataset.select(options.half, options.queries)

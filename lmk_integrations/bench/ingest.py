@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lmk_integrations.encoder.locate import BASE_MODEL
 from lmk_integrations.encoder.model import OpenModel
 from lmk_integrations.encoder.settings import EncoderSettings, check_range
 from lmk_integrations.errors import ConfigError
+from lmk_integrations.qdrant.schema import LANDMARK_DATATYPES
 
 SUFFIXES = (".txt", ".md", ".rst")
 """What every contender reads as the same text. Other formats would compare readers."""
@@ -37,13 +39,15 @@ Progress = Callable[[str, int, int], None]
 class IngestSettings:
     """paths: files and folders, of which those with `SUFFIXES` are taken.
 
-    granularities: of this package's landmarks, each a contender; "own" is the model's. peers:
-        names of `peers.PIPELINES`. model, base, homes: as in `EncodeSettings`.
+    granularities: of this package's landmarks; "own" is the model's. datatypes: what they are
+        stored as. Each with each is a contender. peers: names of `peers.PIPELINES`. model, base,
+        homes: as in `EncodeSettings`.
     """
 
     paths: tuple[Path, ...]
     rounds: int = 3
     granularities: tuple[str, ...] = (OWN,)
+    datatypes: tuple[str, ...] = LANDMARK_DATATYPES[:1]
     peers: tuple[str, ...] = tuple(PIPELINES)
     model: str | None = None
     base: str | None = None
@@ -63,6 +67,12 @@ class IngestSettings:
                 raise ConfigError(f"granularity {name!r} must be a number, 'sentence' or 'own'")
         if not self.granularities:
             raise ConfigError("granularities must name at least one, such as own")
+        for name in self.datatypes:
+            if name not in LANDMARK_DATATYPES:
+                known = ", ".join(LANDMARK_DATATYPES)
+                raise ConfigError(f"unknown datatype {name!r} of landmarks; known are {known}")
+        if not self.datatypes:
+            raise ConfigError("datatypes must name at least one, such as float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,10 +227,11 @@ class _Run:
 
     def _open_own(self) -> None:
         settings = self._settings
-        for granularity in settings.granularities:
+        for granularity, datatype in product(settings.granularities, settings.datatypes):
             name = "lmk" if granularity == OWN else f"lmk, granularity {granularity}"
+            name += "" if datatype == LANDMARK_DATATYPES[0] else f", {datatype}"
             self._say(f"opening {name}", 0, 1)
-            worker = own_worker(name, "own_pipelines.py", granularity)
+            worker = own_worker(name, "own_pipelines.py", f"{granularity} {datatype}")
             self._workers[name] = self._stack.enter_context(worker)
             worker.call("load", model=settings.model, device=settings.device)
 

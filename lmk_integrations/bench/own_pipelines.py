@@ -10,14 +10,16 @@ from lmk_integrations.qdrant import LandmarkIndex
 
 
 def open_worker(name: str) -> Any:
-    """An ingest with a granularity: "32"; or "own" for the model's."""
-    return OwnPipeline(None if name == "own" else name)
+    """An ingest with a granularity and a datatype of landmarks: "32 turbo8", "own float16"."""
+    granularity, datatype = name.split()
+    return OwnPipeline(None if granularity == "own" else granularity, datatype)
 
 
 class OwnPipeline:
     """LandmarkIndex.ingest into a folder."""
 
-    def __init__(self, granularity: str | None) -> None:
+    def __init__(self, granularity: str | None, datatype: Any) -> None:
+        self._datatype = datatype
         is_number = granularity is not None and granularity.isdecimal()
         self._granularity = int(granularity) if granularity and is_number else granularity
 
@@ -29,7 +31,8 @@ class OwnPipeline:
     def run(self, paths: list[str], folder: str) -> dict[str, Any]:
         """Store the files in a new folder."""
         started = time.perf_counter()
-        with LandmarkIndex(folder, "bench", self._encoder) as index:
+        datatype = self._datatype
+        with LandmarkIndex(folder, "bench", self._encoder, landmark_datatype=datatype) as index:
             report = index.ingest(paths)
             points = index.info()["points"]
         seconds = time.perf_counter() - started

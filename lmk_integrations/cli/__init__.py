@@ -89,6 +89,12 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="L",
         help='for BM25 word forms and stop words, or "none"; fixed at creation (default: english)',
     )
+    parser.add_argument(
+        "--landmark-datatype",
+        choices=["float16", "turbo8"],
+        help="what landmarks are stored as; turbo8 takes half the space; fixed at creation "
+        "(default: float16)",
+    )
     add_reading(parser)
     parser.add_argument(
         "--prune",

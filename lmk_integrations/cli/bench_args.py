@@ -103,6 +103,13 @@ def _ingest(kinds: Subparsers, epilog: str) -> None:
         "is measured (default: own)",
     )
     parser.add_argument(
+        "--landmark-datatypes",
+        default="float16",
+        metavar="T[,T...]",
+        help="what this package's landmarks are stored as: float16, turbo8; each is measured "
+        "(default: float16)",
+    )
+    parser.add_argument(
         "--peers",
         metavar="A,B,...",
         help="langchain, llama-index, llama-index-whole (its chunks are no longer than its model "

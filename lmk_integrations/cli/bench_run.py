@@ -90,6 +90,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
         paths=tuple(map(Path, arguments.paths)),
         rounds=arguments.rounds,
         granularities=_names(arguments.granularities),
+        datatypes=_names(arguments.landmark_datatypes),
         model=arguments.model,
         base=arguments.base,
         device=arguments.device,

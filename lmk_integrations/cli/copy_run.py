@@ -116,6 +116,7 @@ def run_rebuild(
                 paths,
                 section_tokens=arguments.section_tokens,
                 language=arguments.language,
+                landmark_datatype=arguments.landmark_datatype,
                 options=options,
                 prune=arguments.prune,
                 drop_old=arguments.drop_old,

@@ -115,6 +115,8 @@ def print_info(collections: list[dict[str, Any]], location: str) -> None:
         print(f"  sections   {found['sections']:>8,}")
         recipe = found["recipe"] or {}
         print(f"  model      {found['model']} ({(found['space'] or {}).get('pooling')})")
-        print(f"  landmarks  every {recipe.get('granularity')} tokens")
+        if found["landmark_datatype"]:
+            every, stored_as = recipe.get("granularity"), found["landmark_datatype"]
+            print(f"  landmarks  every {every} tokens, stored as {stored_as}")
         print(f"  sections of at most {recipe.get('section_tokens')} tokens")
         print(f"  language   {(found['bm25'] or {}).get('language')}")

@@ -125,6 +125,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
         _encoder(arguments),
         section_tokens=arguments.section_tokens,
         language=arguments.language,
+        landmark_datatype=arguments.landmark_datatype,
     )
     with index, _stop_on_interrupt() as stop, IngestProgress(paths, options) as progress:
         report = index.ingest(

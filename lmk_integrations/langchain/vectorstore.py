@@ -21,6 +21,7 @@ from lmk_integrations.langchain.sections import Filter, SectionSearch, relevance
 from lmk_integrations.qdrant import HybridWeights, LandmarkIndex
 from lmk_integrations.qdrant.client import StoreClient
 from lmk_integrations.qdrant.queries import Mode
+from lmk_integrations.qdrant.schema import LandmarkDatatype
 
 _BY_TEXT = ("query", "k", "filter", "mode")
 _BY_VECTOR = ("embedding", "k", "filter", "mode")
@@ -43,7 +44,7 @@ class LMKVectorStore(AsyncVectorStore):
             LangChain embeddings give one vector per document.
         mode: how searches by text rank unless they say otherwise: "dense" (default), "landmark",
             "hybrid", "bm25" or "document"; see `LandmarkIndex.search`.
-        section_tokens, language, weights: as in `LandmarkIndex`.
+        section_tokens, language, landmark_datatype, weights: as in `LandmarkIndex`.
 
     Instantiate:
         .. code-block:: python
@@ -85,6 +86,7 @@ class LMKVectorStore(AsyncVectorStore):
         mode: Mode = "dense",
         section_tokens: int | None = None,
         language: str | None = None,
+        landmark_datatype: LandmarkDatatype | None = None,
         weights: HybridWeights | None = None,
     ) -> None:
         super().__init__()
@@ -95,6 +97,7 @@ class LMKVectorStore(AsyncVectorStore):
             encoder_of(embedding),
             section_tokens=section_tokens,
             language=language,
+            landmark_datatype=landmark_datatype,
             weights=weights,
         )
         self._sections = SectionSearch(self.index, mode)

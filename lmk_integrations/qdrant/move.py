@@ -28,6 +28,7 @@ from lmk_integrations.qdrant.move_pages import (
 )
 from lmk_integrations.qdrant.move_points import (
     as_point,
+    eight_bits,
     half_precision,
     same_payload,
     same_vectors,
@@ -126,6 +127,7 @@ class _Copy:
     stop: threading.Event | None
     dim: int = 0
     halves: set[str] = field(default_factory=set)
+    coarse: set[str] = field(default_factory=set)
     kept: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*KINDS, OTHER), 0))
     pieces: Pieces = field(init=False)
 
@@ -143,8 +145,10 @@ class _Copy:
         identity = source_identity(self.source, report.source)
         self.dim = int(identity.space["dim"])
         found = prepare_target(self.source, report.source, self.target, report.target)
-        self.halves = half_precision(self._params(self.source, report.source))
-        self.halves &= half_precision(self._params(self.target, report.target))
+        here = self._params(self.source, report.source)
+        there = self._params(self.target, report.target)
+        self.halves = half_precision(here) & half_precision(there)
+        self.coarse = eight_bits(here) | eight_bits(there)
         report.total = self._count(self.source, report.source, None)
         heads = only("head")
         try:
@@ -186,7 +190,11 @@ class _Copy:
             same -= {
                 key
                 for key in unsure
-                if not (key in mine and key in yours and same_vectors(mine[key], yours[key]))
+                if not (
+                    key in mine
+                    and key in yours
+                    and same_vectors(mine[key], yours[key], self.coarse)
+                )
             }
         return [point_id for point_id in ids if point_id not in same]
 

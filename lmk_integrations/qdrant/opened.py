@@ -16,7 +16,9 @@ from lmk_integrations.ingest.sources import READER_VERSION
 from lmk_integrations.qdrant.bm25 import Bm25Encoder
 from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.schema import (
+    LANDMARK_DATATYPES,
     CollectionIdentity,
+    LandmarkDatatype,
     check_space,
     complete_indexes,
     create_collection,
@@ -48,12 +50,14 @@ class OpenCollection:
         *,
         section_tokens: int | None,
         language: str | None,
+        landmark_datatype: LandmarkDatatype | None = None,
     ) -> None:
         self._client = client
         self._name = name
         self._encoder = encoder
         self._section_tokens_asked = section_tokens
         self._language = language
+        self._datatype = _checked_datatype(landmark_datatype, encoder)
         self._lock = threading.Lock()
         self.identity: CollectionIdentity | None = None
         self.recipes: set[str] = set()
@@ -99,6 +103,12 @@ class OpenCollection:
             raise ConfigError(
                 f"collection {self._name!r} was created with language={stored!r}, which "
                 f"cannot change to {self._language!r}; ingest into a new collection"
+            )
+        if self._datatype not in (None, identity.landmark_datatype):
+            raise ConfigError(
+                f"collection {self._name!r} stores landmarks as {identity.landmark_datatype}, "
+                f"which cannot change to {self._datatype}; rebuild it (lmk ingest --rebuild), or "
+                "ingest into a new collection"
             )
         return identity
 
@@ -152,6 +162,7 @@ class OpenCollection:
                     recipe=parts,
                     bm25=self.bm25().to_dict(),
                     landmarks=encoder.has_landmarks,
+                    landmark_datatype=self._datatype or "float16",
                 )
                 create_collection(self._client, self._name, identity)
                 self.identity = identity
@@ -188,3 +199,18 @@ class OpenCollection:
                 self._adopt(before)  # the next search must not pass
                 raise
         return after != before
+
+
+def _checked_datatype(
+    asked: LandmarkDatatype | None, encoder: DocumentEncoder | None
+) -> LandmarkDatatype | None:
+    if asked is None:
+        return None
+    if asked not in LANDMARK_DATATYPES:
+        known = ", ".join(map(repr, LANDMARK_DATATYPES))
+        raise ConfigError(f"landmark_datatype={asked!r} must be one of {known}")
+    if encoder is not None and not encoder.has_landmarks:
+        raise ConfigError(
+            f"landmark_datatype={asked!r}: {encoder.model_name!r} gives no landmarks; leave it out"
+        )
+    return asked

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from lmk_integrations.encoder import DocumentEncoder
 from lmk_integrations.ingest.report import IngestReport
@@ -24,7 +24,7 @@ from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.edge import EdgeClient
 from lmk_integrations.qdrant.index import LandmarkIndex
 from lmk_integrations.qdrant.rebuild_check import Check, Given, open_sink, own_identity
-from lmk_integrations.qdrant.schema import CollectionIdentity
+from lmk_integrations.qdrant.schema import CollectionIdentity, LandmarkDatatype
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +77,7 @@ def rebuild(
     *,
     section_tokens: int | None = None,
     language: str | None = None,
+    landmark_datatype: LandmarkDatatype | None = None,
     options: ReadOptions | None = None,
     prune: bool = False,
     drop_old: bool = False,
@@ -87,10 +88,10 @@ def rebuild(
 ) -> RebuildReport:
     """Fill a new collection from the sources; let `name` stand for it once it is verified.
 
-    The new collection is called `name`, two hyphens and 8 digits of the recipe, so that the same
-    call resumes. `name` becomes an alias. Until the swap, which is one step, searches go to the
-    old collection. An index opened before the swap notices it at its next search, and refuses where
-    the model is another one.
+    The new collection is called `name`, two hyphens and 8 digits of the recipe (and the datatype
+    of its landmarks, where that is turbo8), so that the same call resumes. `name` becomes an alias.
+    Until the swap, which is one step, searches go to the old collection. An index opened before the
+    swap notices it at its next search, and refuses where the model is another one.
 
     Verified means: each document given has its head, and as many sections as the head says, of
     this recipe; nothing failed (but for `allow_failures`); and every document and item of the old
@@ -98,7 +99,7 @@ def rebuild(
     gone from the folders given).
 
     section_tokens: None keeps that of the old collection where the encoder's space is the same,
-        else the encoder's default. language: None keeps it.
+        else the encoder's default. language, landmark_datatype: None keeps it.
     drop_old: delete the old collection after the swap. On a server a plain collection called
         `name` cannot be renamed, and an alias cannot have its name: then it is deleted first, and
         for some milliseconds there is nothing of that name. Without it, the new collection is
@@ -108,11 +109,17 @@ def rebuild(
     """
     live = resolve(client, name)
     identity = None if live is None else own_identity(client, live)
-    settings = _settings(identity, encoder, section_tokens, language)
+    settings = _settings(identity, encoder, section_tokens, language, landmark_datatype)
     with LandmarkIndex(":memory:", name, encoder, **settings) as fresh:
         recipe = fresh.recipe
-    in_place = identity is not None and identity.recipe.get("id") == recipe
-    target = live if in_place and live is not None else f"{name}--{recipe[:_RECIPE_DIGITS]}"
+    datatype = settings["landmark_datatype"]
+    in_place = (
+        identity is not None
+        and identity.recipe.get("id") == recipe
+        and datatype in (None, identity.landmark_datatype)
+    )
+    suffix = f"-{datatype}" if datatype == "turbo8" else ""
+    target = live if in_place and live is not None else f"{name}--{recipe[:_RECIPE_DIGITS]}{suffix}"
     index = LandmarkIndex(client, target, encoder, **settings)
     given = Given(sources, options)
     report = RebuildReport(
@@ -142,12 +149,19 @@ def _settings(
     encoder: DocumentEncoder,
     section_tokens: int | None,
     language: str | None,
+    datatype: LandmarkDatatype | None,
 ) -> dict[str, Any]:
     if old is not None:
         language = language or old.bm25.get("language")
         if section_tokens is None and dict(old.space) == encoder.space_parts.to_dict():
             section_tokens = int(old.recipe["section_tokens"])
-    return {"section_tokens": section_tokens, "language": language}
+        if old.landmarks and encoder.has_landmarks:
+            datatype = datatype or cast(LandmarkDatatype, old.landmark_datatype)
+    return {
+        "section_tokens": section_tokens,
+        "language": language,
+        "landmark_datatype": datatype,
+    }
 
 
 def _swap(client: StoreClient, report: RebuildReport, *, drop_old: bool) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from qdrant_client import models
 
-from lmk_integrations.errors import SpaceMismatchError, StoreError
+from lmk_integrations.errors import ConfigError, SpaceMismatchError, StoreError
 from lmk_integrations.qdrant.client import StoreClient, call, is_local
 
 LMK = "lmk"
 LANDMARKS = "landmarks"
 BM25 = "bm25"
 DOCUMENT = "document"
+
+LandmarkDatatype = Literal["float16", "turbo8"]
+LANDMARK_DATATYPES: tuple[LandmarkDatatype, ...] = get_args(LandmarkDatatype)
 
 RECORD = "lmk"
 """The payload key under which this package keeps its own facts of a point."""
@@ -31,7 +34,8 @@ class CollectionIdentity:
     space: the encoder's space by parts; model: its name, for messages only.
     recipe: the parts of the recipe that new documents are stored under.
     bm25: settings of the sparse encoder, fixed when the collection is made.
-    landmarks: whether sections have landmark vectors beside their own.
+    landmarks: whether sections have landmark vectors beside their own. landmark_datatype: what
+    these are stored as, one of `LANDMARK_DATATYPES`.
     """
 
     space: Mapping[str, Any]
@@ -39,6 +43,7 @@ class CollectionIdentity:
     recipe: Mapping[str, Any]
     bm25: Mapping[str, Any]
     landmarks: bool = True
+    landmark_datatype: str = "float16"
     version: int = _SCHEMA_VERSION
 
     def to_metadata(self) -> dict[str, Any]:
@@ -49,7 +54,7 @@ class CollectionIdentity:
 def create_collection(client: StoreClient, name: str, identity: CollectionIdentity) -> None:
     """Create the collection and its payload indexes, unless one just like it is there.
 
-    Raises StoreError.
+    Raises StoreError, and ConfigError for a datatype that the installed qdrant-client lacks.
     """
     dim = int(identity.space["dim"])
     landmarks = models.VectorParams(
@@ -59,7 +64,7 @@ def create_collection(client: StoreClient, name: str, identity: CollectionIdenti
             comparator=models.MultiVectorComparator.MAX_SIM
         ),
         hnsw_config=models.HnswConfigDiff(m=0),  # only ever used to rescore: no graph
-        datatype=models.Datatype.FLOAT16,
+        datatype=_datatype(identity.landmark_datatype),
     )
     plain = models.VectorParams(size=dim, distance=models.Distance.COSINE)
     vectors = {LMK: plain, DOCUMENT: plain}
@@ -83,6 +88,16 @@ def create_collection(client: StoreClient, name: str, identity: CollectionIdenti
         if not there or read_identity(client, name) != identity:
             raise
     complete_indexes(client, name)
+
+
+def _datatype(name: str) -> models.Datatype:
+    try:
+        return models.Datatype(name)
+    except ValueError:
+        raise ConfigError(
+            f"the installed qdrant-client knows no landmark_datatype={name!r}; upgrade it, or take "
+            '"float16"'
+        ) from None
 
 
 def complete_indexes(client: StoreClient, name: str) -> None:

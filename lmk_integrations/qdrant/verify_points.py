@@ -30,7 +30,7 @@ from lmk_integrations.qdrant.schema import (
     CollectionIdentity,
 )
 
-# Landmarks are stored in float16, and the share of each is rounded.
+# Landmarks are stored in float16 or turbo8, and the share of each is rounded.
 _CLOSE = 0.999
 _UNIT = 1e-2
 _TERM = 1e-3

@@ -88,21 +88,26 @@ def test_encode(model, tmp_path, capfd):
 
 
 def test_ingest(model, tmp_path, capfd):
-    """Files in, points and bytes out, for each granularity; other formats are left out aloud."""
+    """Files in, points and bytes out, for each granularity and datatype; other formats are left out
+    aloud."""
     folder = tmp_path / "files"
     folder.mkdir()
     for number, text in enumerate(CORPUS):
         (folder / f"{number}.txt").write_text(text * 4, encoding="utf-8")
     (folder / "page.html").write_text("<p>left out</p>")
     words = ["bench", "ingest", str(folder), "--peers", "none", "--granularities", "own,8"]
+    words += ["--landmark-datatypes", "float16,turbo8"]
     assert main([*words, "--rounds", "1", "--model", str(model), "--base", str(model)]) == 0
     out = capfd.readouterr().out
-    head, own, fine = rows_of(out)
+    head, *rows = rows_of(out)
+    own, packed, *_ = rows
     assert head[:5] == ["pipeline", "documents/s", "tokens/s", "times as long as lmk", "points"]
-    assert [own[0], fine[0]] == ["lmk", "lmk, granularity 8"]
+    names = ["lmk", "lmk, turbo8", "lmk, granularity 8", "lmk, granularity 8, turbo8"]
+    assert [row[0] for row in rows] == names
+    assert packed[4] == own[4]
     assert own[3] == "1.00 (1.00 to 1.00)"
     assert int(own[4]) >= 2 * len(CORPUS)
-    assert all(float(row[column]) > 0 for row in (own, fine) for column in (1, 5, 9))
+    assert all(float(row[column]) > 0 for row in rows for column in (1, 5, 9))
     assert f"{len(CORPUS)} files of " in out
     assert "Note: 1 files are left out: none of .txt, .md, .rst." in out
 
@@ -117,6 +122,8 @@ def test_ingest(model, tmp_path, capfd):
         (["encode", "--peers", "langchain,owl"], "unknown peer 'owl'; known are langchain, "),
         (["encode", "--own", "none", "--peers", "none"], "nothing to measure"),
         (["encode", "--peers", "none", "--against", "langchain"], "against='langchain' is not"),
+        (["ingest", ".", "--landmark-datatypes", "int4"], "unknown datatype 'int4' of landmarks"),
+        (["ingest", ".", "--landmark-datatypes", "none"], "datatypes must name at least one"),
         (["ingest", "nowhere"], "nowhere: no such file or folder"),
         (["ingest", ".", "--peers", "none"], "there is no .txt, .md, .rst file in ."),
         (["ingest", ".", "--granularities", "0"], "granularity '0' must be a number"),

@@ -227,7 +227,7 @@ def test_delete_and_info(place: Path, tmp_path: Path) -> None:
     (tmp_path / "docs" / "b.txt").write_text("A text to keep.", encoding="utf-8")
     done = lmk(
         *("ingest", "docs", "-c", "c", "--to", store, "--section-tokens", 64),
-        *("--language", "none", "--json"),
+        *("--language", "none", "--landmark-datatype", "turbo8", "--json"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -244,9 +244,11 @@ def test_delete_and_info(place: Path, tmp_path: Path) -> None:
     assert (info["documents"], info["sections"], info["points"]) == (1, 1, 2)
     assert info["recipe"]["section_tokens"] == 64
     assert info["bm25"]["language"] == "none"
+    assert info["landmark_datatype"] == "turbo8"
     shown = lmk("info", "-c", "c", "--to", store, cwd=tmp_path)
     assert shown.returncode == 0
     assert "documents         1" in shown.stdout
+    assert "landmarks  every 32 tokens, stored as turbo8" in shown.stdout
     for arguments in (["info"], ["delete", "a.txt"], ["search", "x", "--mode", "bm25"]):
         missing = lmk(*arguments, "-c", "absent", "--to", store, cwd=tmp_path)
         assert (missing.returncode, missing.stdout) == (1, "")
