@@ -34,6 +34,7 @@ _RETRIED_GRPC = frozenset(
     }
 )
 # How Qdrant, what stands before it, and gRPC's libraries say that a request is too large.
+_UNINDEXED = "Index required but not found"
 _TOO_LARGE = re.compile(r"larger than (allowed|max)|message length too large", re.IGNORECASE)
 
 
@@ -106,7 +107,7 @@ class Retries:
         """
         trouble = diagnose(error)
         if not trouble.passing:
-            raise StoreError(f"Qdrant refused: {trouble.message}") from error
+            raise StoreError(f"Qdrant refused: {trouble.message}{_remedy(trouble)}") from error
         self._failed += 1
         if self._failed == self._attempts or trouble.wait_s > MAX_RETRY_AFTER_S:
             raise StoreUnreachableError(
@@ -145,6 +146,17 @@ def call_with_retry(
             return fn()
         except SERVER_ERRORS as error:
             retries.after(error)
+
+
+def _remedy(trouble: Trouble) -> str:
+    """What to do about a refusal, where the server does not say it in this client's words."""
+    if _UNINDEXED not in trouble.message:
+        return ""
+    return (
+        " (This server runs in strict mode, which filters by indexed keys only. Once, for each "
+        "metadata key: client.create_payload_index(collection, key, type), with key and type as "
+        "named here)"
+    )
 
 
 def applied(result: models.UpdateResult) -> models.UpdateResult:

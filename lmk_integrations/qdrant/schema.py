@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from qdrant_client import models
 
 from lmk_integrations.errors import ConfigError, SpaceMismatchError, StoreError
-from lmk_integrations.qdrant.client import StoreClient, call, is_local
+from lmk_integrations.qdrant.client import StoreClient, call, is_local, is_remote
 
 LMK = "lmk"
 LANDMARKS = "landmarks"
@@ -24,7 +24,21 @@ RECORD = "lmk"
 
 _METADATA_KEY = "lmk_integrations"
 _SCHEMA_VERSION = 1
-_INDEXED = (f"{RECORD}.doc_id", f"{RECORD}.kind", "metadata.source", "doc_id")
+_KEYWORD, _INTEGER = models.PayloadSchemaType.KEYWORD, models.PayloadSchemaType.INTEGER
+_INDEXED = {
+    f"{RECORD}.doc_id": _KEYWORD,
+    f"{RECORD}.kind": _KEYWORD,
+    "metadata.source": _KEYWORD,
+    "doc_id": _KEYWORD,
+}
+# Servers in strict mode, as Qdrant's own cloud runs them, refuse filters by any other key.
+_INDEXED_ON_SERVERS = {
+    f"{RECORD}.hash": _KEYWORD,
+    f"{RECORD}.recipe": _KEYWORD,
+    f"{RECORD}.generation": _INTEGER,
+    f"{RECORD}.given.doc_id": _KEYWORD,
+    "metadata.doc_id": _KEYWORD,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +116,12 @@ def _datatype(name: str) -> models.Datatype:
 
 def complete_indexes(client: StoreClient, name: str) -> None:
     """Create the payload indexes that a collection lacks: its making may have been cut short."""
+    schemas = _indexed(client)
     for path in missing_indexes(client, name):
         call(
             client,
             lambda path=path: client.create_payload_index(  # type: ignore[misc]
-                name, field_name=path, field_schema=models.PayloadSchemaType.KEYWORD, wait=True
+                name, field_name=path, field_schema=schemas[path], wait=True
             ),
         )
 
@@ -116,7 +131,12 @@ def missing_indexes(client: StoreClient, name: str) -> list[str]:
     if is_local(client):
         return []
     there = call(client, lambda: client.get_collection(name)).payload_schema or {}
-    return [path for path in _INDEXED if path not in there]
+    return [path for path in _indexed(client) if path not in there]
+
+
+def _indexed(client: StoreClient) -> dict[str, models.PayloadSchemaType]:
+    """Payload keys that filters of this package ask for, with what they hold."""
+    return _INDEXED | _INDEXED_ON_SERVERS if is_remote(client) else _INDEXED
 
 
 def collection_names(client: StoreClient) -> list[str]:

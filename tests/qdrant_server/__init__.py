@@ -76,9 +76,9 @@ class Server:
 
 
 @contextmanager
-def serve(protocol: Protocol = "rest", *plan: Fault) -> Iterator[Server]:
-    """A server that lives for as long as the block."""
-    server = Server(protocol)
+def serve(protocol: Protocol = "rest", *plan: Fault, strict: bool = False) -> Iterator[Server]:
+    """A server that lives for as long as the block. strict: as in `Behind`."""
+    server = Server(protocol, Behind(strict=strict))
     server.faults.plan += plan
     server.start()
     try:

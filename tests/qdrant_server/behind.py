@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
 
@@ -18,9 +20,13 @@ class RefusedError(Exception):
 
 
 class Behind:
-    """Each method is an operation; all arguments are the REST interface's own models."""
+    """Each method is an operation; all arguments are the REST interface's own models.
 
-    def __init__(self) -> None:
+    strict: refuse filters by keys that have no fitting index, as Qdrant's cloud does.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.strict = strict
         self.client = QdrantClient(":memory:")
         self._mutex = threading.RLock()
         self._indexes: dict[str, dict[str, m.PayloadIndexInfo]] = {}
@@ -28,6 +34,8 @@ class Behind:
     def do(self, op: str, *arguments: Any) -> Any:
         """Perform one operation. Raises RefusedError."""
         with self._mutex:
+            if self.strict and op not in ("list_collections", "get_aliases", "change_aliases"):
+                self._check_indexes(*arguments)
             try:
                 return getattr(self, op)(*arguments)
             # What qdrant_client's own store raises for requests that a server refuses.
@@ -78,6 +86,19 @@ class Behind:
     def delete_index(self, name: str, field: str) -> m.UpdateResult:
         self._indexes.get(self._real(name), {}).pop(field, None)
         return _DONE
+
+    def _check_indexes(self, name: str, *arguments: Any) -> None:
+        """Every condition's key has an index of a type that the condition can use."""
+        there = self._indexes.get(self._real(name), {})
+        for key, types in _filtered(arguments):
+            if key not in there or (types and there[key].data_type not in types):
+                wanted = ", ".join(sorted(types)) or "any"
+                raise RefusedError(
+                    400,
+                    f'Bad request: Index required but not found for "{key}" of one of the '
+                    f"following types: [{wanted}]. Help: Create an index for this key or use a "
+                    "different filter.",
+                )
 
     def _real(self, name: str) -> str:
         aliases = {item.alias_name: item.collection_name for item in self.get_aliases().aliases}
@@ -176,3 +197,32 @@ class Behind:
 
 
 _DONE = m.UpdateResult(status=m.UpdateStatus.COMPLETED, operation_id=0)
+
+
+def _filtered(given: Any) -> Iterator[tuple[str, set[str]]]:
+    """The keys of all conditions in the arguments of an operation, with the types they need."""
+    if isinstance(given, m.FieldCondition):
+        yield given.key, _types(given)
+    elif isinstance(given, m.IsEmptyCondition):
+        yield given.is_empty.key, set()
+    elif isinstance(given, m.IsNullCondition):
+        yield given.is_null.key, set()
+    elif isinstance(given, list | tuple):
+        for one in given:
+            yield from _filtered(one)
+    elif isinstance(given, BaseModel):
+        for name in type(given).model_fields:
+            yield from _filtered(getattr(given, name))
+
+
+def _types(condition: m.FieldCondition) -> set[str]:
+    match = condition.match
+    if match is None:
+        numbers = isinstance(condition.range, m.Range)
+        return {"integer", "float"} if numbers else {"datetime"}
+    if isinstance(match, m.MatchText | m.MatchTextAny | m.MatchPhrase):
+        return {"text"}
+    values = match.value if isinstance(match, m.MatchValue) else next(iter(vars(match).values()))
+    one = values[0] if isinstance(values, list) and values else values
+    kinds = {bool: {"bool"}, int: {"integer"}, str: {"keyword", "uuid"}}
+    return kinds.get(type(one), {"keyword", "integer", "uuid"})
