@@ -145,17 +145,20 @@ def test_a_copy_and_a_second_one(kind: str, tmp_path: Path, encoder: LMKEncoder)
             np.testing.assert_allclose(after[key], rows, atol=1e-6)
 
 
-def test_a_copy_into_a_coarser_collection(tmp_path: Path, encoder: LMKEncoder) -> None:
+@pytest.mark.parametrize(("here_as", "there_as"), [("float16", "turbo8"), ("turbo8", "float16")])
+def test_a_copy_into_another_datatype(here_as: Any, there_as: Any, tmp_path: Path) -> None:
     """Once: what is rounded there is not sent again, though a point tells nothing but vectors."""
+    encoder = LMKEncoder(truncate_dim=16)  # the fewer numbers, the more each is rounded
     with (
         open_backend("edge", tmp_path / "a") as here,
         open_backend("edge", tmp_path / "b") as there,
     ):
-        put_an_item(here, encoder, "float16")
-        LandmarkIndex(there, NAME, encoder, landmark_datatype="turbo8").ingest([CHOSEN[0]])
+        put_an_item(here, encoder, here_as)
+        LandmarkIndex(there, NAME, encoder, landmark_datatype=there_as).ingest([CHOSEN[0]])
         assert copy_collection(here, there, NAME).copied == 1
         assert copy_collection(here, there, NAME).copied == 0
-        assert stored_as(there) == "turbo8"
+        assert copy_collection(there, here, NAME).unchanged == 1
+        assert stored_as(there) == there_as
 
 
 @pytest.mark.parametrize(
