@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from lmk_integrations import __version__
 from lmk_integrations.cli.adapt_args import add_adapt
@@ -37,8 +38,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """Takes options by their whole names: what begins like one may be a mistake for another."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="lmk",
         description="Long documents into Qdrant, and the right passages out again. "
         "Nothing leaves this machine but what goes to the Qdrant you name.",
@@ -92,8 +100,8 @@ def _ingest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--landmark-datatype",
         choices=["float16", "turbo8"],
-        help="what landmarks are stored as; turbo8 takes half the space; fixed at creation "
-        "(default: float16)",
+        help="what landmarks are stored as; turbo8 takes half the space; fixed at creation but "
+        "for --rebuild (default: float16)",
     )
     add_reading(parser)
     parser.add_argument(

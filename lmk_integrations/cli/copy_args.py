@@ -43,7 +43,9 @@ def add_rebuild(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help='tokens per landmark, or "sentence" (default: the model\'s)',
     )
-    group = parser.add_argument_group("another model, granularity or section size")
+    group = parser.add_argument_group(
+        "another model, granularity, section size or datatype of landmarks"
+    )
     group.add_argument(
         "--rebuild",
         action="store_true",

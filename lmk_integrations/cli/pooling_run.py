@@ -59,8 +59,9 @@ def run_pooling(arguments: argparse.Namespace, stop: threading.Event) -> int:
         if found.report is not None:
             print(length_table(found.report))
             print()
-            print(depth_table(found.report))
-            print()
+            if found.report.by_depth:
+                print(depth_table(found.report))
+                print()
             print(f"nDCG@10 in percent, with 95 % intervals over queries; seeds {found.seeds}.")
         print(f"Machine: {describe_machine()}.")
         for note in found.notes:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from qdrant_client import models
@@ -156,8 +156,10 @@ class _Copy:
             self._transfer(models.Filter(must_not=[heads]))
             self._transfer(heads)
             self._tidy()
-            if found != identity:  # documents will be stored as in the source from now on
-                write_identity(self.target, report.target, identity)
+            # Documents will be stored as in the source from now on, in the target's own datatype.
+            following = replace(identity, landmark_datatype=found.landmark_datatype)
+            if found != following:
+                write_identity(self.target, report.target, following)
             self._verify()
         except _Interrupted:
             report.interrupted = True

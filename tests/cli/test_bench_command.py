@@ -138,6 +138,13 @@ def test_usage_errors(words, message, tmp_path, monkeypatch, capsys):
     assert err.startswith(f"lmk: {message}")
 
 
+def test_options_have_their_whole_names(capsys):
+    """A search has no --peers, and it is not taken for --peers-home."""
+    with pytest.raises(SystemExit):
+        main(["bench", "search", "--peers", "none"])
+    assert "unrecognized arguments: --peers none" in capsys.readouterr().err
+
+
 def test_a_size_that_is_none(capsys):
     """Is named by the parser."""
     with pytest.raises(SystemExit):

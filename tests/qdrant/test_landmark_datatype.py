@@ -159,6 +159,8 @@ def test_a_copy_into_another_datatype(here_as: Any, there_as: Any, tmp_path: Pat
         assert copy_collection(here, there, NAME).copied == 0
         assert copy_collection(there, here, NAME).unchanged == 1
         assert stored_as(there) == there_as
+        opened = LandmarkIndex(there, NAME, encoder, landmark_datatype=there_as)
+        assert opened.info()["landmark_datatype"] == there_as
 
 
 @pytest.mark.parametrize(
