@@ -46,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="lmk",
         description="Long documents into Qdrant, and the right passages out again. "
         "Nothing leaves this machine but what goes to the Qdrant you name.",
