@@ -38,6 +38,11 @@ _INDEXED_ON_SERVERS = {
     f"{RECORD}.generation": _INTEGER,
     f"{RECORD}.given.doc_id": _KEYWORD,
     "metadata.doc_id": _KEYWORD,
+    # What this package shows of a document; LlamaIndex filters ask for the bare key, too.
+    "metadata.title": _KEYWORD,
+    "metadata.heading": _KEYWORD,
+    "metadata.page": _INTEGER,
+    "source": _KEYWORD,
 }
 
 

@@ -99,6 +99,7 @@ def test_the_life_of_a_collection(store: Any, folder: Path) -> None:
         assert {hit.source for hit in chosen} <= {"bread.txt"}
         assert chosen or mode == "bm25"
         assert index.search("tower", 9, mode=mode, filter={"doc_id": "docs/tower.txt"})
+        assert index.search("tower", 9, mode=mode, filter={"page": {"gte": 1}, "title": "x"}) == []
     assert verify(index, folder).ok
     (folder / "bread.txt").unlink()
     assert index.ingest(folder, prune=True).pruned == 1
