@@ -29,6 +29,7 @@ from lmk_integrations.qdrant import LandmarkIndex
 from lmk_integrations.qdrant.client import StoreClient
 from lmk_integrations.qdrant.items import Item
 from lmk_integrations.qdrant.queries import Mode
+from lmk_integrations.qdrant.schema import LandmarkDatatype
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ class LMKVectorStore(BasePydanticVectorStore):
     default_mode: what a query in mode DEFAULT is: "dense" (the node's vector), "landmark" (its
         best landmark) or "hybrid".
     language: of BM25's stemming and stop words; fixed when the collection is made.
+    landmark_datatype: what landmarks are stored as, fixed then too: see `LandmarkIndex`.
 
     Modes of a query: DEFAULT; HYBRID (landmarks and words; ``alpha``); SPARSE and TEXT_SEARCH
     (words); MMR (``mmr_threshold``; scores stay cosines). Its further arguments: ``prefetch``,
@@ -61,6 +63,7 @@ class LMKVectorStore(BasePydanticVectorStore):
     embed_model: BaseEmbedding | None = Field(default=None, exclude=True)
     default_mode: Mode = "dense"
     language: str | None = None
+    landmark_datatype: LandmarkDatatype | None = None
 
     _runtime: Runtime = PrivateAttr(default_factory=Runtime)
 
@@ -72,6 +75,7 @@ class LMKVectorStore(BasePydanticVectorStore):
         *,
         default_mode: Mode = "dense",
         language: str | None = None,
+        landmark_datatype: LandmarkDatatype | None = None,
     ) -> None:
         encoder = encoder_of(embed_model)
         fields: dict[str, Any] = {
@@ -80,9 +84,16 @@ class LMKVectorStore(BasePydanticVectorStore):
             "embed_model": embed_model,
             "default_mode": default_mode,
             "language": language,
+            "landmark_datatype": landmark_datatype,
         }
         super().__init__(**fields)
-        index = LandmarkIndex(client, collection_name, encoder, language=language)
+        index = LandmarkIndex(
+            client,
+            collection_name,
+            encoder,
+            language=language,
+            landmark_datatype=landmark_datatype,
+        )
         self._runtime.open(lambda: index)
 
     @classmethod
@@ -96,6 +107,7 @@ class LMKVectorStore(BasePydanticVectorStore):
             embed_model=None,
             default_mode=default_mode,
             language=None,
+            landmark_datatype=None,
         )
         made._runtime.open(lambda: index)
         return made
@@ -114,6 +126,7 @@ class LMKVectorStore(BasePydanticVectorStore):
                 self.collection_name,
                 encoder_of(self.embed_model),
                 language=self.language,
+                landmark_datatype=self.landmark_datatype,
             )
         )
 

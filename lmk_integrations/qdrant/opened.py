@@ -162,7 +162,7 @@ class OpenCollection:
                     recipe=parts,
                     bm25=self.bm25().to_dict(),
                     landmarks=encoder.has_landmarks,
-                    landmark_datatype=self._datatype or "float16",
+                    landmark_datatype=self._datatype or LANDMARK_DATATYPES[0],
                 )
                 create_collection(self._client, self._name, identity)
                 self.identity = identity

@@ -24,7 +24,11 @@ from lmk_integrations.qdrant.client import StoreClient, call
 from lmk_integrations.qdrant.edge import EdgeClient
 from lmk_integrations.qdrant.index import LandmarkIndex
 from lmk_integrations.qdrant.rebuild_check import Check, Given, open_sink, own_identity
-from lmk_integrations.qdrant.schema import CollectionIdentity, LandmarkDatatype
+from lmk_integrations.qdrant.schema import (
+    LANDMARK_DATATYPES,
+    CollectionIdentity,
+    LandmarkDatatype,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -118,8 +122,7 @@ def rebuild(
         and identity.recipe.get("id") == recipe
         and datatype in (None, identity.landmark_datatype)
     )
-    suffix = f"-{datatype}" if datatype == "turbo8" else ""
-    target = live if in_place and live is not None else f"{name}--{recipe[:_RECIPE_DIGITS]}{suffix}"
+    target = live if in_place and live is not None else _name_of(name, recipe, datatype)
     index = LandmarkIndex(client, target, encoder, **settings)
     given = Given(sources, options)
     report = RebuildReport(
@@ -193,10 +196,17 @@ def _swap(client: StoreClient, report: RebuildReport, *, drop_old: bool) -> None
     logger.info("%s stands for %s now", name, new)
 
 
+def _name_of(name: str, recipe: str, datatype: str | None) -> str:
+    """What a collection of a recipe is called. None, too, is the default datatype."""
+    suffix = "" if datatype in (None, LANDMARK_DATATYPES[0]) else f"-{datatype}"
+    return f"{name}--{recipe[:_RECIPE_DIGITS]}{suffix}"
+
+
 def _free_name(client: StoreClient, name: str, old: str) -> str:
-    recipe = str(own_identity(client, old).recipe.get("id", ""))[:_RECIPE_DIGITS]
+    identity = own_identity(client, old)
     taken = collections(client) | aliases(client).keys()
-    wanted = f"{name}--{recipe or 'old'}"
+    recipe = str(identity.recipe.get("id") or "old")
+    wanted = _name_of(name, recipe, identity.landmark_datatype)
     number, free = 1, wanted
     while free in taken:
         number += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from qdrant_client import models
@@ -18,6 +18,7 @@ DOCUMENT = "document"
 
 LandmarkDatatype = Literal["float16", "turbo8"]
 LANDMARK_DATATYPES: tuple[LandmarkDatatype, ...] = get_args(LandmarkDatatype)
+"""What landmarks may be stored as; the first is the default."""
 
 RECORD = "lmk"
 """The payload key under which this package keeps its own facts of a point."""
@@ -156,7 +157,8 @@ def read_identity(client: StoreClient, name: str) -> CollectionIdentity | None:
     found = _own_metadata(client, name)
     if found is None:
         return None
-    if found.get("version") != _SCHEMA_VERSION:
+    known = {field.name for field in fields(CollectionIdentity)}
+    if found.get("version") != _SCHEMA_VERSION or not found.keys() <= known:
         raise StoreError(
             f"collection {name!r} was written by another version of lmk-integrations (layout "
             f"{found.get('version')!r}, this one writes {_SCHEMA_VERSION}); ingest into a new one"

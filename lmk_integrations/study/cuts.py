@@ -43,7 +43,7 @@ class CuttableSet:
     @property
     def longest(self) -> int:
         """Tokens of the longest document."""
-        return max(map(len, self._offsets))
+        return max(map(len, self._offsets), default=0)
 
     def cut(self, n_tokens: int) -> Task:
         """Every document cut to its first tokens; there may be no query left."""

@@ -19,6 +19,7 @@ from torch.nn import functional
 from lmk_integrations.core.landmarks import chunk_bounds, insert_landmarks
 from lmk_integrations.encoder.backends.torch import load_transformer, pick_device, quiet
 from lmk_integrations.encoder.model import OpenModel
+from lmk_integrations.errors import DocumentError
 from lmk_integrations.study.settings import STUDY_POOLINGS, StudySettings
 from lmk_integrations.study.small import save_small, small_encoder
 from lmk_integrations.training.checkpoints import Checkpoints
@@ -77,6 +78,12 @@ class Batches:
         # What the teacher was trained on, not what its position table holds.
         window = min(256, teacher.max_tokens)
         self._longest = window - len(self._prefix) - len(self._suffix)
+        if len(corpus.ids) <= self._longest:
+            raise DocumentError(
+                f"the text has {len(corpus.ids)} tokens, of which batches of {self._longest} are "
+                "to be cut; pass more",
+                "training_data",
+            )
 
     def batch(self, number: int) -> dict[str, torch.Tensor]:
         """What `Distillation` takes."""

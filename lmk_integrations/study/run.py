@@ -65,15 +65,13 @@ def run_study(
     on_progress: called with (what is done, steps done, steps). stop: once set, the step in hand
     is finished, and a later call goes on.
 
-    Raises ConfigError where ``out`` holds another study or there is no set, DocumentError where
-    there is no text, MissingExtraError without the extra ``bench``.
+    Raises ConfigError where ``out`` holds another study or lies in ``text``, or there is no set;
+    DocumentError where there is no text, or not enough; MissingExtraError without the extra
+    ``bench``.
     """
     require_training()
     check_ranx()
-    if not sets:
-        raise ConfigError("sets names none: pass folders in BEIR's layout, to be cut and searched")
-    if not Path(text).exists():
-        raise ConfigError(f"{text}: no such file or folder; pass plain text to train on")
+    _check_places(Path(text), sets, Path(out))
     study = _Study(Path(text), Path(out), settings, base, on_progress, stop or threading.Event())
     # Opened first: a wrong folder is told before hours of training.
     cuttable = [
@@ -84,10 +82,11 @@ def run_study(
     if len(set(names)) < len(names):
         raise ConfigError(f"sets: two tasks of one name among {', '.join(names)}; rename a folder")
     tasks = make_tasks(cuttable, study.teacher.tokenizer, settings)
-    notes = [f"{failed} could not be read" for failed in study.failed]
+    study.check_text()
     whole: list[int] = []
     scores: dict[str, list[list[Scores]]] = {pooling: [] for pooling in STUDY_POOLINGS}
     finished = study.distil()
+    notes = [f"{failed} could not be read" for failed in study.failed]
     for seed in settings.seeds if finished else ():
         of_seed = {}
         for pooling in STUDY_POOLINGS:
@@ -120,6 +119,15 @@ def run_study(
     if not finished:
         notes.append("stopped before the end: the same command goes on")
     return StudyResult(str(out), report, tuple(whole), tuple(notes))
+
+
+def _check_places(text: Path, sets: Sequence[str | Path], out: Path) -> None:
+    if not sets:
+        raise ConfigError("sets names none: pass folders in BEIR's layout, to be cut and searched")
+    if not text.exists():
+        raise ConfigError(f"{text}: no such file or folder; pass plain text to train on")
+    if out.resolve().is_relative_to(text.resolve()):
+        raise ConfigError(f"{out} lies in {text}, and would be read as text; pass another out")
 
 
 class _Study:
@@ -160,9 +168,13 @@ class _Study:
         """For `score_model`."""
         return lambda task, done, total: self.say(f"scoring {name}", done, total)
 
+    def check_text(self) -> None:
+        """Raise DocumentError for a text that has no pairs to train on."""
+        self.say("reading text", 0, 1)
+        self._pairs(self._settings.seeds[0])
+
     def distil(self) -> bool:
         """The encoder that all trainings start from; whether it is finished."""
-        self.say("reading text", 0, 1)
         corpus = read_corpus(self._text, self.teacher.tokenizer)
         self.failed = list(corpus.failed)
         return distil(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from lmk_integrations.study.planted import PlantedSet, needles, passkeys
 from lmk_integrations.study.settings import StudySettings
 from lmk_integrations.study.tasks import Task
 from lmk_integrations.training.checkpoints import write_whole
+
+log = logging.getLogger(__name__)
 
 METRIC = "ndcg@10"
 GRANULARITY = 32
@@ -51,6 +54,9 @@ def make_tasks(
     A set is not cut any longer than its longest document, and makes no task while its cuts answer
     hardly a query. Raises DocumentError for a set that makes none at all.
     """
+    for one in sets:
+        if not one.longest:
+            raise DocumentError(f"{one.name}: its documents hold no text", "retrieval_set")
     prose = "\n\n".join(one.prose for one in sets)
     tasks = []
     for length in sorted(settings.lengths):
@@ -89,7 +95,6 @@ def score_model(
 
     longest: tokens of the longest document. Raises EncodingCancelled once ``cancelled`` says so.
     """
-    found = read_scores(kept)
     encoder = LMKEncoder(
         directory,
         pooling=pooling,
@@ -99,6 +104,7 @@ def score_model(
         device=device,
         backend="torch",
     )
+    found = read_scores(kept, encoder.fingerprint)
     for number, task in enumerate(tasks):
         if progress is not None:
             progress(task.name, number, len(tasks))
@@ -106,15 +112,26 @@ def score_model(
             continue
         found[task.key] = _score(encoder, task, cancelled)
         rows = {key: asdict(scores) for key, scores in found.items()}
-        write_whole(kept, json.dumps(rows) + "\n")
+        write_whole(kept, json.dumps({"model": encoder.fingerprint, "scores": rows}) + "\n")
     return [found[task.key] for task in tasks]
 
 
-def read_scores(path: Path) -> dict[str, Scores]:
-    """The scores that are kept there, by their task's key."""
-    if not path.is_file():
+def read_scores(path: Path, model: str) -> dict[str, Scores]:
+    """The scores that are kept there, by their task's key.
+
+    model: the fingerprint of the encoder. Those of another one are none, nor is a damaged file's.
+    """
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        return _rows(saved["scores"]) if saved["model"] == model else {}
+    except FileNotFoundError:
         return {}
-    saved: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        log.warning("%s is damaged; its scores are made again", path)
+        return {}
+
+
+def _rows(saved: dict[str, dict[str, Any]]) -> dict[str, Scores]:
     return {
         key: Scores(
             task=row["task"],

@@ -10,6 +10,9 @@ from lmk_integrations.encoder.settings import check_range
 from lmk_integrations.errors import ConfigError
 from lmk_integrations.training.settings import check_positive
 
+MOST_PLANTED = 900
+"""Documents with a fact about a person each: as many as `planted` has names."""
+
 STUDY_POOLINGS: tuple[Pooling, ...] = ("cls", "mean", "lmk")
 
 
@@ -44,7 +47,7 @@ class StudySettings:
         for name in ("distil_steps", "steps", "set_documents", "save_every"):
             check_range(name, getattr(self, name), 1, 1 << 20)
         check_range("batch", self.batch, 2, 4096)
-        check_range("documents", self.documents, 2, 1000)
+        check_range("documents", self.documents, 2, MOST_PLANTED)
         check_range("text_tokens", self.text_tokens, 32, 8192)
         for name in ("distil_lr", "lr"):
             check_positive(name, getattr(self, name))

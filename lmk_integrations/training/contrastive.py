@@ -16,6 +16,8 @@ from typing import Any
 from lmk_integrations._extras import require
 from lmk_integrations.encoder import LMKEncoder
 from lmk_integrations.encoder.backends.torch import pick_device, quiet
+from lmk_integrations.encoder.model import OpenModel
+from lmk_integrations.encoder.settings import EncoderSettings
 from lmk_integrations.errors import ConfigError, DocumentError
 from lmk_integrations.training.card import ModelCard
 from lmk_integrations.training.checkpoints import Checkpoints
@@ -213,7 +215,9 @@ def _identity(
 ) -> dict[str, Any]:
     """What must be the same for a training to be resumed."""
     options = {name: value for name, value in settings.to_dict().items() if name not in _FREE}
-    return {**options, "base": _name(base), "data": data.digest}
+    # By what it is, and by its name: a folder may have come to hold another model.
+    space = OpenModel(base, EncoderSettings()).space_parts.digest
+    return {**options, "base": _name(base), "base_space": space, "data": data.digest}
 
 
 def _name(base: str | Path | None) -> str:

@@ -11,13 +11,16 @@ from index_data import LIBRARY, QUERIES
 from qdrant_client import models
 from store_backends import open_backend
 
-from lmk_integrations import ConfigError, LandmarkIndex, LMKEncoder
+from lmk_integrations import ConfigError, LandmarkIndex, LMKEncoder, StoreError, cli
 from lmk_integrations.encoder import PlainEncoder
+from lmk_integrations.langchain import LMKEmbeddings, LMKVectorStore
+from lmk_integrations.llama_index import LMKEmbedding
+from lmk_integrations.llama_index import LMKVectorStore as LlamaStore
 from lmk_integrations.qdrant.items import Item
 from lmk_integrations.qdrant.move import copy_collection
 from lmk_integrations.qdrant.move_points import same_vectors
 from lmk_integrations.qdrant.rebuild import rebuild
-from lmk_integrations.qdrant.schema import CollectionIdentity, create_collection
+from lmk_integrations.qdrant.schema import LANDMARK_DATATYPES, CollectionIdentity, create_collection
 from lmk_integrations.qdrant.verify import verify
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -195,6 +198,43 @@ def test_a_copy_that_differs_is_mended(tmp_path: Path, encoder: LMKEncoder) -> N
         )
         assert copy_collection(here, there, NAME).copied == 1
         np.testing.assert_allclose(landmarks(there)[point_id], rows, atol=1e-6)
+
+
+def test_rebuild_to_a_recipe_that_a_kept_collection_has(tmp_path: Path) -> None:
+    """A kept collection's name tells its datatype too, so that the other one's is free."""
+    coarse, fine = LMKEncoder(granularity=64), LMKEncoder(granularity=32)
+    with open_backend("edge", tmp_path) as store:
+        LandmarkIndex(store, NAME, fine, landmark_datatype="turbo8").ingest(CHOSEN)
+        first = rebuild(store, NAME, coarse, CHOSEN)
+        assert first.swapped
+        assert str(first.old).endswith("-turbo8")
+        back = rebuild(store, NAME, fine, CHOSEN, landmark_datatype="float16")
+        assert (back.swapped, back.problems) == (True, [])
+        assert stored_as(store) == "float16"
+
+
+def test_an_identity_of_a_later_version(store: Any, encoder: LMKEncoder) -> None:
+    """Which says what this version does not know: refused in words."""
+    filled(store, encoder, None)
+    metadata = store.get_collection(NAME).config.metadata["lmk_integrations"]
+    later = {"lmk_integrations": {**metadata, "colour": "blue"}}
+    store.update_collection(collection_name=NAME, metadata=later)
+    with pytest.raises(StoreError, match="was written by another version of lmk-integrations"):
+        LandmarkIndex(store, NAME, encoder)
+
+
+def test_every_way_in(tmp_path: Path, encoder: LMKEncoder) -> None:
+    """The command's choices are all there are; the frameworks' stores pass it on."""
+    parser = cli._parser()
+    for datatype in LANDMARK_DATATYPES:
+        asked = parser.parse_args(["ingest", "x", "-c", "c", "--landmark-datatype", datatype])
+        assert asked.landmark_datatype == datatype
+    with open_backend("edge", tmp_path) as store:
+        llama = LlamaStore(store, "li", LMKEmbedding(), landmark_datatype="turbo8")
+        llama.index.ingest([CHOSEN[0]])
+        chain = LMKVectorStore(store, "lc", LMKEmbeddings(), landmark_datatype="turbo8")
+        chain.add_texts(["A text."])
+        assert stored_as(store, "li") == stored_as(store, "lc") == "turbo8"
 
 
 def test_rebuild(tmp_path: Path, encoder: LMKEncoder) -> None:

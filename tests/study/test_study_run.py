@@ -1,6 +1,7 @@
 """The study, whole, with a tiny teacher: it trains, stops, goes on and reports."""
 
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from lmk_integrations.cli import main
 from lmk_integrations.encoder.backends.torch import load_transformer
-from lmk_integrations.errors import ConfigError
+from lmk_integrations.errors import ConfigError, DocumentError
 from lmk_integrations.study import StudySettings, run_study
 from lmk_integrations.study.distil import Batches, Distillation
 from lmk_integrations.study.report import ALL
@@ -186,3 +187,86 @@ def test_two_sets_of_one_name_are_refused(teacher_directory, text_folder, retrie
     twice = [retrieval_set, retrieval_set]
     with pytest.raises(ConfigError, match="two tasks of one name"):
         run_study(text_folder, twice, tmp_path / "o", StudySettings(), base=teacher_directory)
+
+
+def test_nothing_of_another_base_is_taken_for_new(
+    teacher_directory, text_folder, retrieval_set, tmp_path
+):
+    """Where someone deletes a part of the folder: trainings know their base, scores their model."""
+
+    def study(out, **changed):
+        return run_study(
+            text_folder,
+            [retrieval_set],
+            tmp_path / out,
+            StudySettings(**{**FAST, "lengths": (64,), **changed}),
+            base=teacher_directory,
+        )
+
+    study("out")
+    shutil.rmtree(tmp_path / "out" / "base")
+    with pytest.raises(ConfigError, match="cls-0 was begun with base_space="):
+        study("out", distil_lr=1e-2)
+    for pooling in ("cls", "mean", "lmk"):
+        shutil.rmtree(tmp_path / "out" / f"{pooling}-0")
+    assert study("out", distil_lr=1e-2).report == study("new", distil_lr=1e-2).report
+
+
+@pytest.mark.parametrize("content", ['{"a', "", "[]", "{}"])
+def test_damaged_scores_are_made_again(
+    content, teacher_directory, text_folder, retrieval_set, tmp_path, caplog
+):
+    def study():
+        settings = StudySettings(**{**FAST, "lengths": (64,)})
+        return run_study(
+            text_folder, [retrieval_set], tmp_path / "out", settings, base=teacher_directory
+        )
+
+    before = study().report
+    kept = tmp_path / "out" / "scores-lmk-0.json"
+    whole = kept.read_text()
+    kept.write_text(content)
+    assert study().report == before
+    assert kept.read_text() == whole
+    assert "scores-lmk-0.json is damaged" in caplog.text
+
+
+def test_texts_and_sets_that_will_not_do_are_told_before_anything_is_trained(
+    teacher_directory, text_folder, retrieval_set, tmp_path
+):
+    def study(text, sets=(retrieval_set,), out=tmp_path / "out"):
+        return run_study(text, list(sets), out, StudySettings(**FAST), base=teacher_directory)
+
+    with pytest.raises(ConfigError, match=r"lies in .*, and would be read as text"):
+        study(text_folder, out=text_folder / "out")
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    (lists / "a.txt").write_text("fox dog river " * 3000)
+    with pytest.raises(DocumentError, match="hardly any passage of several sentences"):
+        study(lists)
+    blank = tmp_path / "blank"
+    shutil.copytree(retrieval_set, blank)
+    rows = [json.loads(line) for line in (blank / "corpus.jsonl").read_text().splitlines()]
+    lines = "".join(json.dumps({**row, "text": " "}) + "\n" for row in rows)
+    (blank / "corpus.jsonl").write_text(lines)
+    with pytest.raises(DocumentError, match="blank: its documents hold no text"):
+        study(text_folder, sets=[blank])
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_files_that_cannot_be_read_are_named(
+    teacher_directory, text_folder, retrieval_set, tmp_path
+):
+    texts = tmp_path / "texts"
+    shutil.copytree(text_folder, texts)
+    (texts / "torn.docx").write_bytes(b"no archive")
+    settings = StudySettings(**{**FAST, "lengths": (64,)})
+    found = run_study(texts, [retrieval_set], tmp_path / "out", settings, base=teacher_directory)
+    assert [note.split(":")[0].rsplit("/")[-1] for note in found.notes] == ["torn.docx"]
+
+
+def test_a_text_of_too_few_tokens_for_a_batch(teacher, tmp_path):
+    (tmp_path / "a.txt").write_text("The quick brown fox.")
+    corpus = read_corpus(tmp_path, teacher.tokenizer)
+    with pytest.raises(DocumentError, match=r"the text has \d+ tokens, of which batches of \d+"):
+        Batches(corpus, teacher, torch.device("cpu"))
