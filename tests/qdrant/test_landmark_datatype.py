@@ -38,7 +38,7 @@ def filled(store: Any, encoder: LMKEncoder, datatype: Any, name: str = NAME) -> 
 def put_an_item(store: Any, encoder: LMKEncoder, datatype: Any) -> None:
     """A point of which only the vectors tell whether a copy is the same."""
     index = LandmarkIndex(store, NAME, encoder, landmark_datatype=datatype)
-    text = "Salt makes bread taste of bread."
+    text = str(LIBRARY["long"].text)
     [found] = encoder.encode_landmarks([text])
     index.put([Item(id="salt", text=text, vector=found.vector, landmarks=found)])
 
@@ -207,6 +207,7 @@ def test_rebuild_to_a_recipe_that_a_kept_collection_has(tmp_path: Path) -> None:
         LandmarkIndex(store, NAME, fine, landmark_datatype="turbo8").ingest(CHOSEN)
         first = rebuild(store, NAME, coarse, CHOSEN)
         assert first.swapped
+        assert stored_as(store) == "turbo8"  # nobody asked for another
         assert str(first.old).endswith("-turbo8")
         back = rebuild(store, NAME, fine, CHOSEN, landmark_datatype="float16")
         assert (back.swapped, back.problems) == (True, [])
